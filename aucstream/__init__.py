@@ -1,0 +1,5 @@
+"""Streaming AUC maximization."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

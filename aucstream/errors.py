@@ -1,0 +1,129 @@
+"""Every error that aucstream raises on purpose.
+
+    AucstreamError
+    ├── InvalidParams   (ValueError)      a constructor argument, a spec, an option
+    ├── InvalidBlock    (ValueError)      features, shapes, weights
+    │   └── BadRow                        the same, in a file: name, line, column
+    ├── InvalidLabel    (ValueError)      a label that is not one of the two classes
+    ├── NonFiniteStep   (ArithmeticError) a row whose step would leave a state non-finite
+    ├── UnknownLearner  (LookupError)     a name that the registry does not have
+    ├── BadSnapshot     (ValueError)      a damaged or foreign snapshot
+    │   └── NewerSnapshot                 made by a newer version
+    └── CannotMerge     (ValueError)      a merge that would not be exact
+
+One sentence for all: *where: expected what, got value - at path*.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHOWN_CHARACTERS = 80
+
+
+def shown(value: object) -> str:
+    """Return `repr(value)`, cut at 80 characters, numpy scalars as plain numbers."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+class AucstreamError(Exception):
+    """Base of all. `where`, `expected`, `got` and `path` are kept as attributes."""
+
+    def __init__(self, where: str, expected: str, got: object = ..., *, path: str = "") -> None:
+        self.where = where
+        self.expected = expected
+        self.got = got
+        self.path = path
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The sentence, without the path."""
+        got = "" if self.got is ... else f", got {shown(self.got)}"
+        at = f" - at {self.path}" if self.path else ""
+        return f"{self.where}: expected {self.expected}{got}{at}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by attributes (exceptions cross process borders)."""
+        return (_rebuild, (type(self), dict(self.__dict__), self.args))
+
+
+def _rebuild(kind: type[AucstreamError], attributes: dict[str, object], args: tuple[object, ...]) -> AucstreamError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class InvalidParams(AucstreamError, ValueError):
+    """A parameter of a constructor, a spec or a command is out of its range."""
+
+
+class InvalidBlock(AucstreamError, ValueError):
+    """Features, shapes or weights cannot be used; nothing was changed."""
+
+
+class BadRow(InvalidBlock):
+    """A row of a file cannot be used. `file`, `line` (1-based) and `column` say where."""
+
+    def __init__(
+        self, file: str, line: int, column: str, expected: str, got: object = ..., *, path: str = ""
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        place = f"{file}, line {line}" + (f", column {column}" if column else "")
+        super().__init__(place, expected, got, path=path)
+
+
+class InvalidLabel(AucstreamError, ValueError):
+    """A label is neither negative (False, 0, 0.0, -1, -1.0) nor positive (True, 1, 1.0)."""
+
+
+class NonFiniteStep(AucstreamError, ArithmeticError):
+    """Rows were skipped whole, because their step would have made a state non-finite.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Numbers of the skipped rows in the block.
+    scores : ndarray (n,)
+        Scores before each update; NaN where a row was skipped.
+    """
+
+    def __init__(self, where: str, rows: Sequence[int], scores: NDArray[np.float64]) -> None:
+        self.rows = tuple(int(row) for row in rows)
+        self.scores = scores
+        some = ", ".join(map(str, self.rows[:10])) + (", …" if len(self.rows) > 10 else "")
+        super().__init__(
+            where, f"rows whose step keeps every state finite; skipped whole, nothing else lost: row {some}"
+        )
+
+
+class UnknownLearner(AucstreamError, LookupError):
+    """No learner has that name; the message names near misses."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+        super().__init__("learner", f"one of {', '.join(known)}{hint}", name)
+
+
+class BadSnapshot(AucstreamError, ValueError):
+    """A snapshot is damaged, cut, or not one of ours."""
+
+
+class NewerSnapshot(BadSnapshot):
+    """A snapshot was made by a newer version, whose format this one does not know."""
+
+
+class CannotMerge(AucstreamError, ValueError):
+    """Two models have no exact merge, or differ in class or parameters."""

@@ -1,0 +1,1 @@
+"""Compiled functions on arrays: no classes, no validation, no I/O."""

@@ -1,0 +1,73 @@
+"""The only place where a function is compiled.
+
+`jit` is strict IEEE arithmetic. Compiled code is cached in a directory whose
+name is a digest of every kernel source: numba stamps only the file that holds
+the cached function, so without the digest an edit of a callee would go
+unnoticed and the stale answer would be loaded.
+
+Environment
+-----------
+AUCSTREAM_CACHE_DIR
+    Where compiled kernels are kept; default: the user's cache directory.
+    Where it cannot be written, kernels are compiled anew in every process.
+NUMBA_DISABLE_JIT
+    1 runs the same source as plain Python (coverage, debugger).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import platformdirs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_KERNEL_ROOMS = ("kernels", "learners", "features", "metrics")
+_log = logging.getLogger("aucstream.jit")
+
+
+def source_digest() -> str:
+    """Return a digest of all kernel sources and of numba's version."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for room in _KERNEL_ROOMS:
+        for path in sorted((_PACKAGE / room).glob("*.py")):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _usable_cache_dir() -> Path | None:
+    base = os.environ.get("AUCSTREAM_CACHE_DIR") or platformdirs.user_cache_dir("aucstream")
+    path = Path(base) / f"kernels-{source_digest()}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        _log.warning("kernels are compiled anew in this process: cache %s: %s", path, error)
+        return None
+    return path
+
+
+CACHE_DIR: Path | None = _usable_cache_dir()
+
+
+def jit(function: F) -> F:
+    """Compile `function` with numba: no Python objects, releases the GIL, cached, strict IEEE."""
+    if CACHE_DIR is None:
+        return cast("F", numba.njit(nogil=True)(function))
+    # The locator reads the setting once, here; other users of numba in the process keep theirs.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE_DIR)
+    try:
+        return cast("F", numba.njit(nogil=True, cache=True)(function))
+    finally:
+        numba.config.CACHE_DIR = before

@@ -1,0 +1,98 @@
+"""Named arrays and a JSON header to bytes and back: safetensors, versioned, never pickle.
+
+The header stands in the safetensors metadata under `aucstream`; a SHA-256 over the header and
+all tensor bytes stands beside it, so that a flipped bit or a cut is found at load.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import deserialize as _deserialize
+from safetensors.numpy import save as _save
+
+from aucstream.errors import BadSnapshot, NewerSnapshot
+
+FORMAT = 1  # raised only when an older reader could not understand the file
+_HEADER = "aucstream"
+_CHECKSUM = "sha256"
+_DTYPES = {"F64": np.float64, "I64": np.int64, "U64": np.uint64, "U8": np.uint8, "F32": np.float32, "I32": np.int32}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def pack(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+    """Return one self-contained snapshot.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        float64, int64, uint64 or uint8; any shape.
+    meta : mapping
+        JSON-serialisable; floats are kept exactly, NaN and infinity are refused.
+    """
+    from aucstream import __version__
+
+    header = json.dumps(
+        {"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False
+    )
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return _save(contiguous, metadata={_HEADER: header, _CHECKSUM: _checksum(header, contiguous)})
+
+
+def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
+    """Return (arrays, meta) of a snapshot made by `pack`.
+
+    Raises
+    ------
+    NewerSnapshot
+        The format number is higher than this version knows.
+    BadSnapshot
+        Cut, damaged, or not one of ours.
+    """
+    if len(data) < 8:
+        raise BadSnapshot("snapshot", "a safetensors file", f"{len(data)} bytes")
+    size = int.from_bytes(data[:8], "little")
+    if size > len(data) - 8:
+        raise BadSnapshot("snapshot", f"{size} bytes of header", f"{len(data) - 8} bytes: the file is cut")
+    try:
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+        header_text = metadata[_HEADER]
+        header = json.loads(header_text)
+        format_number = int(header["format"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadSnapshot("snapshot", "a header written by aucstream", f"{type(error).__name__}: {error}") from error
+    if format_number > FORMAT:
+        raise NewerSnapshot(
+            "snapshot",
+            f"a format up to {FORMAT}",
+            f"format {format_number}, made by a newer version (aucstream {header.get('library')})",
+        )
+    try:
+        tensors = _deserialize(data)
+    except SafetensorError as error:
+        raise BadSnapshot("snapshot", "an undamaged safetensors file", str(error)) from error
+    arrays: Arrays = {}
+    for name, tensor in tensors:
+        dtype = _DTYPES.get(tensor["dtype"])
+        if dtype is None:
+            raise BadSnapshot("snapshot", f"types {', '.join(_DTYPES)}", tensor["dtype"], path=name)
+        arrays[name] = np.frombuffer(tensor["data"], dtype=dtype).reshape(tensor["shape"]).copy()
+    if _checksum(header_text, arrays) != metadata.get(_CHECKSUM):
+        raise BadSnapshot("snapshot", "the checksum written with it", "another: the file is damaged")
+    return arrays, header["meta"]
