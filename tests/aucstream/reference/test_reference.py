@@ -1,0 +1,604 @@
+"""The references are themselves checked against mathematics: identities, invariants, closed forms."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from . import balls
+from .buffers import Buffer
+from .fsauc import FSAUC
+from .oam import OAM
+from .psam import PSAM, hinge_prox_gradient, psam_batch
+from .randomness import Generator
+from .row_scale import RowScale
+from .solam import SOLAM, saddle_gradient
+from .streams import cosine, gaussian_stream
+
+Make = Callable[..., Any]
+
+SADDLE: dict[str, Make] = {
+    "solam-l2": lambda **k: SOLAM(norm="l2", **k),
+    "solam-l1": lambda **k: SOLAM(norm="l1", **k),
+    "fsauc": lambda **k: FSAUC(n1=32, **k),
+    "fsauc-n": lambda **k: FSAUC(n=4000, **k),
+}
+PAIRWISE: dict[str, Make] = {
+    "oam-seq": lambda **k: OAM(update="seq", capacity=20, **k),
+    "oam-gra": lambda **k: OAM(update="gra", capacity=20, policy="fifo", weighting="count", **k),
+    "psam": lambda **k: PSAM(capacity=30, **k),
+    "psam-replay": lambda **k: PSAM(capacity=30, fresh=2, replay=3, policy="random", askip=3, **k),
+}
+ALL = {**SADDLE, **PAIRWISE}
+ROTATES = [name for name in ALL if name not in ("solam-l1", "fsauc", "fsauc-n")]
+# What a change of the unit of x does to each state array: weights gain the unit, rows lose it.
+WEIGHTS = ("w", "wbar", "w1", "wsum", "wlast")
+ROWS = ("A_pos", "A_neg")
+
+
+def run(learner: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Learn all rows; return the scores given before each."""
+    om = np.ones(y.size) if weights is None else weights
+    return np.array([learner.learn(X[i], y[i], om[i]) for i in range(y.size)])
+
+
+def output(learner: Any) -> np.ndarray:
+    """Return the output weights of a learner."""
+    return learner.output if hasattr(learner, "output") else learner.wbar
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[np.ndarray, np.ndarray]:
+    """A short stream with outlier rows, in raw units."""
+    g = gaussian_stream(300, d=4, p=0.3, seed=5, largest=None)
+    X = 3.0 * g.X
+    X[::37] *= 9.0
+    return X, g.y
+
+
+# ---------------------------------------------------------------- randomness and buffers
+
+
+def test_splitmix_known_answers() -> None:
+    rng = Generator(0)
+    assert rng.state == 0
+    assert [rng.next() for _ in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_bounded_draws_are_uniform() -> None:
+    rng = Generator(1)
+    counts = np.bincount([rng.below(7) for _ in range(14000)], minlength=7)
+    assert float(((counts - 2000.0) ** 2 / 2000.0).sum()) < 22.5  # chi-square, 6 degrees, .999
+    k = (1 << 31) - 1
+    draws = [rng.below(k) for _ in range(2000)]
+    assert max(draws) < k and abs(np.mean(draws) / k - 0.5) < 0.03
+    before = rng.state
+    assert rng.below(1) == 0 and rng.state != before
+
+
+def test_normal_draws() -> None:
+    rng = Generator(2)
+    z = np.array([rng.normal() for _ in range(20000)])
+    assert abs(z.mean()) < 0.03 and abs(z.var() - 1.0) < 0.05 and abs((z**4).mean() - 3.0) < 0.3
+
+
+def test_reservoir_holds_each_row_equally_often() -> None:
+    held, trials = np.zeros(40), 3000
+    rng = Generator(3)
+    for _ in range(trials):
+        buffer = Buffer(10, "reservoir", rng)
+        for i in range(40):
+            buffer.offer(np.array([float(i)]))
+        held[[int(row[0]) for row in buffer.rows]] += 1
+    expected, variance = trials * 0.25, trials * 0.25 * 0.75
+    assert float(((held - expected) ** 2 / variance).sum()) < 73.4  # about chi-square, 40 degrees, .999
+
+
+def test_fifo_and_random_buffers() -> None:
+    rng = Generator(4)
+    fifo, random = Buffer(3, "fifo", rng), Buffer(3, "random", rng)
+    for i in range(8):
+        fifo.offer(np.array([float(i)]))
+        random.offer(np.array([float(i)]))
+        assert any(row[0] == i for row in random.rows)
+    assert [row[0] for row in fifo.rows] == [6.0, 7.0, 5.0]
+
+
+# ---------------------------------------------------------------- scale
+
+
+def test_scale_is_the_root_mean_square() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 30))
+    scale = RowScale()
+    for i, x in enumerate(X):
+        unit, factor = scale.see(x)
+        assert unit == pytest.approx(math.sqrt((np.linalg.norm(X[: i + 1], axis=1) ** 2).mean()), rel=1e-12)
+        assert factor == 1.0
+    assert scale.mean_square == pytest.approx(scale.unit**2)
+
+
+def test_scale_of_unit_rows_zero_rows_and_doubled_rows() -> None:
+    scale, doubled = RowScale(), RowScale()
+    X = np.random.default_rng(1).normal(size=(50, 3)) * np.random.default_rng(2).lognormal(size=(50, 1))
+    for x in X:
+        one, two = scale.see(x), doubled.see(2.0 * x)
+        assert (2.0 * one[0], one[1]) == two
+        assert scale.see(np.zeros(3)) == (one[0], 1.0)
+    axis = RowScale()
+    for _ in range(9):
+        assert axis.see(np.array([0.0, -1.0])) == (1.0, 1.0)
+    assert RowScale().see(np.zeros(2)) == (1.0, 1.0)
+    literal = RowScale(5.0)
+    assert literal.see(np.array([1e3])) == (1.0, 1.0) and literal.bound == 5.0
+
+
+def test_scale_survives_huge_rows() -> None:
+    first = RowScale()
+    first.see(np.array([1e300, 1e300]))
+    assert first.see(np.array([1.0, 0.0])) == (1.0, 1.0) and first.count == 1
+    assert first.restart == pytest.approx(1e-300 / math.sqrt(2.0))
+    later = RowScale()
+    for _ in range(30):
+        later.see(np.array([1.0]))
+    unit, factor = later.see(np.array([1e150]))
+    assert unit == pytest.approx(math.sqrt(34 / 31)) and factor * 1e150 == pytest.approx(2.0 * unit)
+    frozen = RowScale()
+    for _ in range(20):
+        frozen.see(np.array([1e6]))
+    assert frozen.see(np.array([1.0]))[0] > 1e5  # restarts belong to the first 20 rows
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_scaled_step_is_the_literal_step_on_scaled_rows(
+    name: str, small: tuple[np.ndarray, np.ndarray]
+) -> None:
+    """At every step the learner with kappa=None moves as the one with kappa = 1 does on x/kappa_t."""
+    X, y = small
+    learner = ALL[name]()
+    for i in range(150):
+        twin = copy.deepcopy(learner)
+        unit, factor = twin.scale.see(X[i])
+        twin.scale = RowScale(1.0)
+        for attributes, gain in ((WEIGHTS, unit), (ROWS, 1.0 / unit)):
+            for attribute in attributes:
+                if attribute in vars(twin):
+                    setattr(twin, attribute, getattr(twin, attribute) * gain)
+        for side in ("pos", "neg"):
+            if hasattr(twin, side):
+                getattr(twin, side).rows = [row / unit for row in getattr(twin, side).rows]
+        learner.learn(X[i], y[i])
+        twin.learn(X[i] * factor / unit, y[i])
+        np.testing.assert_allclose(twin.w / unit, learner.w, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(output(twin) / unit, output(learner), rtol=1e-9, atol=1e-13)
+        if hasattr(learner, "alpha"):
+            assert (twin.a, twin.b, twin.alpha) == pytest.approx(
+                (learner.a, learner.b, learner.alpha), rel=1e-9
+            )
+
+
+# ---------------------------------------------------------------- mathematics of the saddle function
+
+
+def test_pairwise_square_loss_and_saddle_function_identities() -> None:
+    g = gaussian_stream(120, d=4, p=0.3, seed=1)
+    X, y = g.X, g.y
+    pos, neg = X[y > 0], X[y < 0]
+    p = len(pos) / len(X)
+    q = 1.0 - p
+    m_pos, m_neg = pos.mean(0), neg.mean(0)
+    mu = m_pos - m_neg
+    S = np.cov(pos.T, bias=True) + np.cov(neg.T, bias=True)
+    w = np.random.default_rng(0).normal(size=4)
+    pairs = np.mean([(1.0 - w @ (u - v)) ** 2 for u in pos for v in neg])
+    assert pairs == pytest.approx((1.0 - w @ mu) ** 2 + w @ S @ w, rel=1e-13)
+
+    def f(v: np.ndarray) -> float:
+        return float(p * q * ((1.0 - v @ mu) ** 2 + v @ S @ v))
+
+    def F(v: np.ndarray, a: float, b: float, alpha: float, x: np.ndarray, label: float) -> float:
+        s = v @ x
+        if label > 0:
+            return float(q * (s - a) ** 2 - 2 * (1 + alpha) * q * s - p * q * alpha**2)
+        return float(p * (s - b) ** 2 + 2 * (1 + alpha) * p * s - p * q * alpha**2)
+
+    a, b = float(w @ m_pos), float(w @ m_neg)
+    alpha = b - a
+    mean_F = np.mean([F(w, a, b, alpha, x, label) for x, label in zip(X, y, strict=True)])
+    assert mean_F + p * q == pytest.approx(f(w), rel=1e-13)
+    gradient = 2 * p * q * ((S + np.outer(mu, mu)) @ w - mu)
+    G = [saddle_gradient(float(w @ x), label, p, a, b, alpha)[0] * x for x, label in zip(X, y, strict=True)]
+    np.testing.assert_allclose(np.mean(G, axis=0), gradient, rtol=1e-12, atol=1e-14)
+    h = 1e-5
+    for j in range(4):
+        e = h * np.eye(4)[j]
+        assert (f(w + e) - f(w - e)) / (2 * h) == pytest.approx(gradient[j], rel=1e-8, abs=1e-10)
+    # the partial derivatives of F at a point where nothing is optimal
+    a, b, alpha = 0.3, -0.4, 0.7
+    for x, label in zip(X[:6], y[:6], strict=True):
+        c, da, db, dalpha = saddle_gradient(float(w @ x), label, p, a, b, alpha)
+        for j in range(4):
+            e = h * np.eye(4)[j]
+            numeric = (F(w + e, a, b, alpha, x, label) - F(w - e, a, b, alpha, x, label)) / (2 * h)
+            assert numeric == pytest.approx(c * x[j], rel=1e-7, abs=1e-9)
+        values = [
+            (
+                F(w, a + u * h, b + v * h, alpha + t * h, x, label)
+                - F(w, a - u * h, b - v * h, alpha - t * h, x, label)
+            )
+            for u, v, t in np.eye(3)
+        ]
+        np.testing.assert_allclose(np.array(values) / (2 * h), [da, db, dalpha], rtol=1e-7, atol=1e-9)
+
+
+# ---------------------------------------------------------------- projections
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_projection_onto_a_ball(norm: str) -> None:
+    rng = np.random.default_rng(0)
+    project = balls.project_l1 if norm == "l1" else balls.project_l2
+    size = (lambda v: np.abs(v).sum()) if norm == "l1" else np.linalg.norm
+    for _ in range(200):
+        u, v = 2.0 * rng.normal(size=6), 2.0 * rng.normal(size=6)
+        pu, pv = project(u, 1.3), project(v, 1.3)
+        assert size(pu) <= 1.3 * (1 + 1e-12)
+        np.testing.assert_allclose(project(pu, 1.3), pu, atol=1e-14)
+        assert np.linalg.norm(pu - pv) <= np.linalg.norm(u - v) * (1 + 1e-12)
+        feasible = rng.normal(size=6)
+        feasible *= rng.random() * 1.3 / size(feasible)
+        assert (u - pu) @ (feasible - pu) <= 1e-12
+    inside = np.array([0.1, -0.2])
+    assert project(inside, 1.3) is inside
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_projection_onto_the_intersection_is_dykstras(norm: str) -> None:
+    rng = np.random.default_rng(1)
+    radius, box, active = 1.0, 0.8, 0
+    for _ in range(40):
+        w1, a1, b1 = balls.project_omega1(rng.normal(size=4), rng.normal(), rng.normal(), norm, radius, box)
+        v = (2.0 * rng.normal(size=4), 2.0 * rng.normal(), 2.0 * rng.normal())
+        r = rng.uniform(0.1, 1.5)
+        w, a, b = balls.project_omega1_ball(v, (w1, a1, b1), r, norm, radius, box)
+        active += balls.distance(balls.project_omega1(v[0], v[1], v[2], norm, radius, box), (w1, a1, b1)) > r
+        centre = np.r_[w1, a1, b1]
+
+        def omega1(u: np.ndarray) -> np.ndarray:
+            x = balls.project_omega1(u[:4], u[4], u[5], norm, radius, box)
+            return np.r_[x[0], x[1], x[2]]
+
+        def around(u: np.ndarray, centre: np.ndarray = centre, r: float = r) -> np.ndarray:
+            return centre + balls.project_l2(u - centre, r)
+
+        nearest = balls.dykstra(np.r_[v[0], v[1], v[2]], [omega1, around])
+        np.testing.assert_allclose(np.r_[w, a, b], nearest, atol=1e-8)
+    assert active > 10
+
+
+def test_projection_in_raw_units_is_the_scaled_one() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        unit, r = rng.lognormal(), rng.uniform(0.1, 1.5)
+        w1, a1, b1 = balls.project_omega1(rng.normal(size=4), rng.normal(), rng.normal(), "l1", 1.0, 0.8)
+        w, a, b = 2.0 * rng.normal(size=4), 2.0 * rng.normal(), 2.0 * rng.normal()
+        scaled = balls.project_omega1_ball((w, a, b), (w1, a1, b1), r, "l1", 1.0, 0.8)
+        raw = balls.project_omega1_ball((w / unit, a, b), (w1 / unit, a1, b1), r, "l1", 1.0 / unit, 0.8, unit)
+        np.testing.assert_allclose(raw[0] * unit, scaled[0], atol=1e-10)
+        assert raw[1:] == pytest.approx(scaled[1:], abs=1e-10)
+
+
+# ---------------------------------------------------------------- feasibility of the saddle learners
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("kappa", [None, 2.0])
+def test_solam_stays_feasible(norm: str, kappa: float | None) -> None:
+    g = gaussian_stream(1500, seed=2, largest=2.0)
+    R, active = 0.4, 0
+    learner = SOLAM(norm=norm, R=R, cap=0.5, kappa=kappa)
+    size = (lambda v: np.abs(v).sum()) if norm == "l1" else np.linalg.norm
+    for x, y in zip(g.X, g.y, strict=True):
+        learner.learn(x, y)
+        radius, box = R / learner.kappa_t, R * learner.scale.bound
+        assert size(learner.w) <= radius * (1 + 1e-12)
+        assert abs(learner.a) <= box and abs(learner.b) <= box and abs(learner.alpha) <= 2 * box
+        active += int(size(learner.w) > radius * (1 - 1e-9))
+        if kappa is not None:
+            assert size(learner.wbar) <= R * (1 + 1e-12)
+    assert active > 100
+
+
+@pytest.mark.parametrize("n", [None, 3000])
+@pytest.mark.parametrize("kappa", [None, 1.0])
+def test_fsauc_stays_feasible(n: int | None, kappa: float | None) -> None:
+    g = gaussian_stream(1500, seed=3, largest=1.0)
+    R, active = 0.5, 0
+    learner = FSAUC(R=R, n=n, n1=50, kappa=kappa)
+    learner.r, learner.D = 0.3, 0.2
+    for x, y in zip(g.X, g.y, strict=True):
+        learner.learn(x, y)
+        unit, box = learner.kappa_t, R * learner.scale.bound
+        assert np.abs(learner.w).sum() <= R / unit * (1 + 1e-12)
+        assert abs(learner.a) <= box and abs(learner.b) <= box and abs(learner.alpha) <= 2 * box
+        distance = balls.distance(
+            (learner.w, learner.a, learner.b), (learner.w1, learner.a1, learner.b1), unit
+        )
+        assert distance <= learner.r * (1 + 1e-12)
+        assert abs(learner.alpha - learner.alpha1) <= learner.D
+        active += distance > learner.r * (1 - 1e-9)
+        if kappa is not None:
+            assert np.abs(learner.wbar).sum() <= R * (1 + 1e-12)
+    assert active > 20
+
+
+def test_fsauc_stages_of_a_known_length() -> None:
+    g = gaussian_stream(5000, seed=4)
+    learner = FSAUC(n=5000, kappa=1.0)
+    m = math.floor(0.5 * math.log2(2 * 5000 / math.log2(5000))) - 1
+    assert (learner.m, learner.length) == (m, 5000 // m) == (3, 1666)
+    iterates: list[np.ndarray] = []
+    etas = []
+    for i, (x, y) in enumerate(zip(g.X, g.y, strict=True)):
+        if learner.position == 0:
+            iterates = []
+            etas.append((i, learner.eta, learner.r))
+        iterates.append(learner.w if learner.w.size else np.zeros(5))
+        learner.learn(x, y)
+        if learner.position == 0:
+            np.testing.assert_allclose(learner.w1, np.mean(iterates, axis=0), rtol=1e-12, atol=1e-15)
+            np.testing.assert_array_equal(learner.wbar, learner.w1)
+            plug_in = (learner.A_neg / learner.T_neg - learner.A_pos / learner.T_pos) @ learner.w1
+            assert learner.alpha == learner.alpha1 == pytest.approx(plug_in)
+    R0 = 2 * math.sqrt(3) * 100
+    assert etas == [(k * 1666, 0.25 * 0.5**k, pytest.approx(R0 * 0.5**k)) for k in range(3)]
+    np.testing.assert_allclose(learner.wbar, np.mean(iterates, axis=0), rtol=1e-12)
+
+
+def test_fsauc_anytime_output_is_continuous() -> None:
+    g = gaussian_stream(1200, seed=6)
+    learner = FSAUC(n1=64)
+    before, starts = np.zeros(5), []
+    for i, (x, y) in enumerate(zip(g.X, g.y, strict=True)):
+        learner.learn(x, y)
+        if learner.position == 0:
+            starts.append(i + 1)
+            last = learner.wbar
+            np.testing.assert_array_equal(last, learner.w1)
+        elif i > 200:
+            assert np.linalg.norm(learner.wbar - before) < 0.05 * (1 + np.linalg.norm(before))
+        before = learner.wbar
+    assert starts == [64, 192, 448, 960]
+    assert learner.eta == pytest.approx(0.25 * 2.0 ** (-0.25 * 4))
+
+
+def test_fsauc_eta_rules() -> None:
+    g = gaussian_stream(4000, p=0.45, seed=7)
+    kinds = {rule: FSAUC(n=400000, eta_rule=rule, kappa=1.0) for rule in ("halve", "lemma1", "lemma1_min")}
+    for learner in kinds.values():
+        learner.length = 2000
+        run(learner, g.X[:2000], g.y[:2000])
+    p = float((g.y[:2000] > 0).mean())
+    log = math.log(120.0)
+    lam = 2 + math.sqrt(2 * log)
+    beta = 9 + 288 * lam**2 / (min(p, 1 - p) - math.sqrt(2 * log / 2000))
+    assert kinds["lemma1"].beta == pytest.approx(beta)
+    assert kinds["lemma1"].eta == pytest.approx(0.125 * math.sqrt(beta / 9))
+    assert (kinds["halve"].eta, kinds["lemma1_min"].eta) == (0.125, 0.25)
+    r = math.sqrt(3) * 100
+    slack = 4 * math.sqrt(2) * lam * 300 / math.sqrt(min(p, 1 - p) * 2000 - math.sqrt(4000 * log))
+    assert kinds["halve"].D == pytest.approx(2 * math.sqrt(2) * r + slack)
+
+
+# ---------------------------------------------------------------- invariances
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_one_class_only(name: str, label: float, small: tuple[np.ndarray, np.ndarray]) -> None:
+    learner = ALL[name]()
+    scores = run(learner, small[0][:60], np.full(60, label))
+    assert not scores.any() and not learner.w.any()
+    if name in PAIRWISE:
+        assert learner.t == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_weight_zero_changes_nothing(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = small
+    om = np.ones(300)
+    om[::3] = 0.0
+    all_rows, kept = ALL[name](), ALL[name]()
+    scores = run(all_rows, X, y, om)
+    np.testing.assert_array_equal(scores[om > 0], run(kept, X[om > 0], y[om > 0]))
+    np.testing.assert_array_equal(all_rows.w, kept.w)
+
+
+def test_weights_multiply_the_step_and_the_counts(small: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = small
+    twice = np.full(300, 2.0)
+    pairs = [
+        (SOLAM(zeta=5.0, cap=0.125), SOLAM()),
+        (FSAUC(eta1=0.125, n1=32), FSAUC(n1=32)),
+        (OAM(C=0.01, kappa=1.0), OAM(C=0.02, kappa=1.0)),
+        (PSAM(lam=0.02, t0=50, rskip=10**6), PSAM(lam=0.01, t0=50, rskip=10**6)),
+    ]
+    for weighted, plain in pairs:
+        np.testing.assert_allclose(run(weighted, X, y, twice), run(plain, X, y), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_features_permuted_rotated_padded_and_rescaled(
+    name: str, small: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = small
+    base = ALL[name]()
+    scores = run(base, X, y)
+    order = np.array([2, 0, 3, 1])
+    permuted = ALL[name]()
+    np.testing.assert_allclose(run(permuted, X[:, order], y), scores, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(output(permuted), output(base)[order], rtol=1e-9, atol=1e-10)
+    padded = ALL[name]()
+    np.testing.assert_allclose(run(padded, np.c_[X, np.zeros(300)], y), scores, rtol=1e-9, atol=1e-10)
+    assert output(padded)[-1] == 0.0
+    np.testing.assert_array_equal(run(ALL[name](), 2.0 * X, y), scores)
+    np.testing.assert_allclose(run(ALL[name](), 3.7 * X, y), scores, rtol=1e-8, atol=1e-9)
+    if name in ROTATES:
+        Q = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+        rotated = ALL[name]()
+        np.testing.assert_allclose(run(rotated, X @ Q.T, y), scores, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(output(rotated), Q @ output(base), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "psam-replay"])
+def test_swapping_labels_negates_the_weights(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
+    """Replayed pairs are drawn positive first, so that only they break the symmetry."""
+    X, y = small
+    one, other = ALL[name](), ALL[name]()
+    np.testing.assert_allclose(run(one, X, y), -run(other, X, -y), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one.w, -other.w, rtol=1e-11, atol=1e-12)
+    if name in SADDLE:
+        assert (one.a, one.b, one.alpha) == pytest.approx((-other.b, -other.a, other.alpha), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_zero_rows_move_no_weight(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
+    learner = ALL[name]()
+    for label in (1.0, -1.0, 1.0):
+        assert learner.learn(np.zeros(4), label) == 0.0
+    assert not learner.w.any()
+    scores = run(learner, *small)
+    assert np.isfinite(scores).all()
+    if name in SADDLE:
+        w, unit = learner.w.copy(), learner.kappa_t
+        learner.learn(np.zeros(4), 1.0)
+        np.testing.assert_array_equal(learner.w, w)
+        assert learner.kappa_t == unit
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_one_huge_first_row_does_not_freeze_learning(name: str) -> None:
+    g = gaussian_stream(400, d=4, p=0.4, seed=8)
+    X = g.X.copy()
+    X[0] *= 1e150 / np.linalg.norm(X[0])
+    learner = ALL[name]()
+    run(learner, X, g.y)
+    assert g.auc(output(learner)) > g.auc(g.minimiser()) - 0.05
+
+
+# ---------------------------------------------------------------- pairwise learners
+
+
+def test_hinge_prox() -> None:
+    rng = np.random.default_rng(0)
+    kinds = [0, 0, 0]
+    for _ in range(300):
+        w, z = rng.normal(size=4), rng.normal(size=4)
+        eta = rng.lognormal(-1.0, 1.0)
+        v = w - eta * hinge_prox_gradient(float(w @ z), eta, float(z @ z)) * z
+        theta = float((w - v) @ z / (z @ z)) / eta
+        np.testing.assert_allclose((w - v) / eta, theta * z, atol=1e-12)
+        margin = float(v @ z)
+        if margin < 1.0 - 1e-12:
+            assert theta == pytest.approx(-1.0, abs=1e-12)
+            kinds[0] += 1
+        elif margin > 1.0 + 1e-12:
+            assert theta == pytest.approx(0.0, abs=1e-12) and w @ z > 1.0
+            kinds[1] += 1
+        else:
+            assert -1.0 - 1e-12 <= theta <= 1e-12
+            np.testing.assert_allclose(v, w + (1.0 - w @ z) / (z @ z) * z, atol=1e-12)
+            kinds[2] += 1
+        u = rng.normal(size=4)
+        pu = u - eta * hinge_prox_gradient(float(u @ z), eta, float(z @ z)) * z
+        assert np.linalg.norm(v - pu) <= np.linalg.norm(w - u) * (1 + 1e-12)
+
+        def objective(x: np.ndarray, z: np.ndarray = z, w: np.ndarray = w, eta: float = eta) -> float:
+            return eta * max(0.0, 1.0 - float(x @ z)) + 0.5 * float((x - w) @ (x - w))
+
+        assert all(objective(v) <= objective(v + 1e-3 * rng.normal(size=4)) for _ in range(5))
+    assert min(kinds) > 20
+    assert hinge_prox_gradient(0.0, 1.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("kappa", [1.0, None])
+def test_replay_over_all_rows_is_the_papers_algorithm(
+    kappa: float | None, small: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = small
+    options: dict[str, Any] = {"lam": 1e-2, "t0": 3.0, "rskip": 7, "askip": 3, "kappa": kappa, "seed": 11}
+    stream = PSAM(fresh=0, replay=0, capacity=300, **options)
+    run(stream, X, y)
+    assert stream.t == 0
+    stream.replay_pairs(500)
+    w, wbar = psam_batch(X, y, 500, **options)
+    np.testing.assert_array_equal(stream.w, w)
+    np.testing.assert_array_equal(stream.output, wbar)
+    w, wbar = psam_batch(X, y, 2, **options)
+    np.testing.assert_array_equal(w, wbar)
+
+
+def test_oam_steps() -> None:
+    """Uncapped seq lands on margin 1 for the last pair; gra is C/2 times the sum of active pairs."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(6, 3))
+    seq, gra = (OAM(update=update, C=1e9 if update == "seq" else 0.1, kappa=1.0) for update in ("seq", "gra"))
+    for learner in (seq, gra):
+        run(learner, X[:5], np.full(5, -1.0))
+        learner.learn(X[5], 1.0)
+        assert learner.t == 1
+    z = X[5] - X[:5]
+    assert seq.w @ z[-1] >= 1.0 - 1e-12
+    np.testing.assert_allclose(gra.w, 0.05 * z.sum(axis=0), rtol=1e-12)
+    counting = OAM(C=0.1, capacity=2, weighting="count", update="gra", kappa=1.0, policy="fifo")
+    run(counting, X[:5], np.full(5, -1.0))
+    counting.learn(X[5], 1.0)
+    np.testing.assert_allclose(counting.w, 0.05 * 2.5 * (z[3] + z[4]), rtol=1e-12)
+
+
+def test_oam_average_and_duplicates() -> None:
+    X = np.random.default_rng(4).normal(size=(40, 3))
+    y = np.where(np.arange(40) % 3 == 0, 1.0, -1.0)
+    last, mean = OAM(average=False), OAM()
+    iterates = []
+    for x, label in zip(X, y, strict=True):
+        last.learn(x, label)
+        mean.learn(x, label)
+        if last.t > 0:
+            iterates.append(last.w)
+    np.testing.assert_allclose(mean.output, np.mean(iterates, axis=0), rtol=1e-12)
+    same = OAM()
+    same.learn(X[0], 1.0)
+    same.learn(X[0], -1.0)
+    assert not same.w.any() and same.t == 1
+
+
+# ---------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("name", ["solam-l2", "solam-l1", "fsauc", "fsauc-n"])
+def test_saddle_learners_reach_the_closed_form(name: str, scaled: bool) -> None:
+    g = gaussian_stream(30000, seed=9)
+    if name.startswith("solam"):
+        learner: Any = SOLAM(norm=name[-2:], R=100.0, zeta=30.0, cap=0.5, kappa=None if scaled else 1.0)
+    else:
+        n = 30000 if name == "fsauc-n" else None
+        learner = FSAUC(eta1=0.5, n=n, kappa=None if scaled else 1.0)
+    run(learner, 5.0 * g.X if scaled else g.X, g.y)
+    assert cosine(learner.wbar, g.minimiser()) > 0.98
+    assert g.auc(learner.wbar) > g.auc(g.minimiser()) - 0.002
+
+
+@pytest.mark.parametrize("name", ["seq", "gra", "psam"])
+def test_pairwise_learners_reach_the_closed_form(name: str) -> None:
+    """The expected hinge of a Gaussian w'z depends on w'mu and w'Sw only: its direction is S^-1 mu."""
+    g = gaussian_stream(6000, p=0.3, seed=10)
+    learner: Any = PSAM() if name == "psam" else OAM(update=name, capacity=40, policy="fifo")
+    run(learner, g.X, g.y)
+    assert cosine(learner.output, g.minimiser()) > 0.98
+    assert g.auc(learner.output) > g.auc(g.minimiser()) - 0.002
