@@ -7,8 +7,11 @@ all tensor bytes stands beside it, so that a flipped bit or a cut is found at lo
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,3 +99,18 @@ def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
     if _checksum(header_text, arrays) != metadata.get(_CHECKSUM):
         raise BadSnapshot("snapshot", "the checksum written with it", "another: the file is damaged")
     return arrays, header["meta"]
+
+
+def write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

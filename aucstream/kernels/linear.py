@@ -90,3 +90,56 @@ def all_finite(values):
     for k in range(values.size):
         total += values[k] * 0.0
     return total == 0.0
+
+
+@jit
+def dot2(idx, x, v, u):
+    """Return (x'v, x'u) in one pass, each summed exactly as `dot` does."""
+    n = x.size
+    four = n - n % 4
+    a = b = c = e = 0.0
+    p = q = r = s = 0.0
+    if idx is None:
+        for k in range(0, four, 4):
+            a += x[k] * v[k]
+            b += x[k + 1] * v[k + 1]
+            c += x[k + 2] * v[k + 2]
+            e += x[k + 3] * v[k + 3]
+            p += x[k] * u[k]
+            q += x[k + 1] * u[k + 1]
+            r += x[k + 2] * u[k + 2]
+            s += x[k + 3] * u[k + 3]
+        first = (a + c) + (b + e)
+        second = (p + r) + (q + s)
+        for k in range(four, n):
+            first += x[k] * v[k]
+            second += x[k] * u[k]
+    else:
+        for k in range(0, four, 4):
+            a += x[k] * v[idx[k]]
+            b += x[k + 1] * v[idx[k + 1]]
+            c += x[k + 2] * v[idx[k + 2]]
+            e += x[k + 3] * v[idx[k + 3]]
+            p += x[k] * u[idx[k]]
+            q += x[k + 1] * u[idx[k + 1]]
+            r += x[k + 2] * u[idx[k + 2]]
+            s += x[k + 3] * u[idx[k + 3]]
+        first = (a + c) + (b + e)
+        second = (p + r) + (q + s)
+        for k in range(four, n):
+            first += x[k] * v[idx[k]]
+            second += x[k] * u[idx[k]]
+    return first, second
+
+
+@jit
+def axpy2(idx, x, c, v, e, u):
+    """Add c x to `v` and e x to `u` (both written) in one pass."""
+    if idx is None:
+        for k in range(x.size):
+            v[k] += c * x[k]
+            u[k] += e * x[k]
+    else:
+        for k in range(x.size):
+            v[idx[k]] += c * x[k]
+            u[idx[k]] += e * x[k]

@@ -1,0 +1,173 @@
+"""What every encoder does: dicts to rows of column numbers and values.
+
+An encoder is the only part that knows names. `learn` may add columns, `look_up` never does.
+"""
+
+from __future__ import annotations
+
+import abc
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats, Ints
+from aucstream.errors import InvalidBlock
+from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
+from aucstream.kernels.linear import all_finite
+
+_EMPTY_IDX: Ints = np.empty(0, dtype=np.int64)
+_EMPTY_VAL: Floats = np.empty(0)
+
+
+class _Plan:
+    """How a dict with exactly these keys, all plain numbers, becomes a row: one fill of a buffer."""
+
+    __slots__ = ("buffer", "idx", "keys", "pack", "target")
+
+    def __init__(self, keys: list[Any], idx: Ints | None) -> None:
+        self.keys = keys
+        self.idx = idx
+        self.buffer = np.empty(len(keys))
+        self.target = memoryview(self.buffer).cast("B") if keys else memoryview(b"")
+        self.pack = struct.Struct(f"{len(keys)}d").pack_into
+
+    def fill(self, x: Mapping[Any, Any]) -> bool:
+        """Return whether `x` has these keys and finite numbers only; if so they are in the buffer."""
+        if list(x) != self.keys:
+            return False
+        try:
+            self.pack(self.target, 0, *x.values())
+        except (struct.error, TypeError):  # not a number: the slow way decides what it is
+            return False
+        return bool(all_finite(self.buffer))
+
+
+class Encoder(abc.ABC):
+    """Names to columns.
+
+    Attributes
+    ----------
+    width : int
+        Number of columns that may occur.
+    kinds : ndarray of uint8
+        Per column: 0 unknown, 1 numeric, 2 indicator; at least `width` long.
+    """
+
+    width: int
+    kinds: np.ndarray
+
+    def __init__(self) -> None:
+        self._plan: _Plan | None = None  # of the last row learned
+        self._score_plan: _Plan | None = None  # of the last row scored whose names were all known
+
+    # -- what an encoder defines ---------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _column(self, name: Name) -> int:
+        """Return the column of `name`, or -1 where it has none."""
+
+    @abc.abstractmethod
+    def _add(self, entries: list[tuple[Name, float, int]]) -> None:
+        """Give columns to the names that have none and may have one; note kinds. Cannot fail."""
+
+    @abc.abstractmethod
+    def check_name(self, name: Name) -> None:
+        """Raise InvalidBlock where `name` may not be learned by this encoder."""
+
+    @abc.abstractmethod
+    def columns(self, n: int, *, learn: bool) -> Ints | None:
+        """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
+
+    @abc.abstractmethod
+    def mark(self) -> Any:
+        """Return a mark that `rewind` takes."""
+
+    @abc.abstractmethod
+    def rewind(self, mark: Any) -> None:
+        """Forget names added since `mark` (their row was skipped)."""
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def learn(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
+        """Return (columns, values) of a row that is learned; the arrays are valid until the next call."""
+        plan = self._plan
+        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+            return plan.idx, plan.buffer
+        return self._slow(x, learn=True)
+
+    def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
+        """Return (columns, values) of a row that is only scored; unknown names are left out."""
+        plan = self._score_plan
+        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+            return plan.idx, plan.buffer
+        return self._slow(x, learn=False)
+
+    def check(self, x: Mapping[Any, Any], path: str = "") -> None:
+        """Raise InvalidBlock where `x` could not be learned; change nothing."""
+        plan = self._plan
+        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+            return
+        for name, _, _ in entries_of(x, path):
+            self.check_name(name)
+
+    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints | None, Floats]:
+        if not isinstance(x, Mapping):
+            raise InvalidBlock("features", "a dict of name to value", x)
+        entries = entries_of(x)
+        for name, _, _ in entries:
+            self.check_name(name)
+        if learn:
+            self._add(entries)
+        columns = [self._column(name) for name, _, _ in entries]
+        plain = len(entries) == len(x) and all(kind == NUMERIC for _, _, kind in entries)
+        known = min(columns, default=0) >= 0
+        if not known or not self._unique():
+            merged: dict[int, float] = {}
+            for column, (_, value, _) in zip(columns, entries, strict=True):
+                if column >= 0:
+                    merged[column] = merged.get(column, 0.0) + value
+            columns = list(merged)
+            values = np.array(list(merged.values()), dtype=np.float64)
+            plain = plain and len(columns) == len(entries)
+        else:
+            values = np.array([value for _, value, _ in entries], dtype=np.float64)
+        if not columns:
+            return _EMPTY_IDX, _EMPTY_VAL
+        idx: Ints | None = np.array(columns, dtype=np.int64)
+        if len(columns) == self.width and columns == list(range(self.width)):
+            idx = None
+        if plain and learn:
+            self._plan = _Plan(list(x), idx)
+        elif plain and known:
+            self._score_plan = _Plan(list(x), idx)
+        return idx, values
+
+    def _unique(self) -> bool:
+        return True
+
+    def _forget_plans(self) -> None:
+        self._plan = self._score_plan = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state["_plan"] = state["_score_plan"] = None
+        return state
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (arrays, meta) from which `encoder_from_state` makes an equal encoder."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """The encoder as it stands in a model's spec."""
+
+
+def kind_of_columns(kinds: np.ndarray, column: int, kind: int) -> None:
+    """Note the kind of a column; the first one stays."""
+    if kinds[column] == 0:
+        kinds[column] = INDICATOR if kind == INDICATOR else NUMERIC

@@ -1,0 +1,91 @@
+"""From one dict of features to (name, value) entries: what a value may be is decided here, once."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aucstream.errors import InvalidBlock
+
+Name = str | int
+NUMERIC = 1
+INDICATOR = 2  # made from a bool, a string or a list: scalers pass it unchanged
+
+_VALUES = "a finite number, a bool, a string, a list of strings or None"
+
+
+def checked_name(name: object, path: str) -> Name:
+    """Return a feature's name: a string, or an integer (the name of an array's column)."""
+    if type(name) is str:
+        return name
+    if isinstance(name, (bool, np.bool_)) or not isinstance(name, (str, int, np.integer)):
+        raise InvalidBlock("feature name", "a string or an integer", name, path=path)
+    return str(name) if isinstance(name, str) else int(name)
+
+
+def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, int]]:
+    """Return (name, value, kind) for every feature of `x` that is there.
+
+    Parameters
+    ----------
+    x : mapping
+        Numbers stay numbers; a bool is 1 or 0; a string `v` under `a` is the indicator `a=v`; a list
+        of strings is one indicator each; None is absent.
+    path : str
+        Put before the feature's name in an error.
+
+    Raises
+    ------
+    InvalidBlock
+        A value of another kind, not finite, or two features that make the same name.
+    """
+    entries: list[tuple[Name, float, int]] = []
+    made: set[Name] = set()
+    for key, value in x.items():
+        name = checked_name(key, path)
+        if value is None:
+            continue
+        kind = type(value)
+        if kind is float or kind is int:
+            entries.append((name, _finite(value, name, path), NUMERIC))
+        elif isinstance(value, str):
+            made.add(f"{name}={value}")
+            entries.append((f"{name}={value}", 1.0, INDICATOR))
+        elif isinstance(value, (bool, np.bool_)):
+            entries.append((name, 1.0 if value else 0.0, INDICATOR))
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            members = sorted(value) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(value))
+            for member in members:
+                if not isinstance(member, str):
+                    raise InvalidBlock("feature", "a list of strings", member, path=f"{path}[{name!r}]")
+                made.add(f"{name}={member}")
+                entries.append((f"{name}={member}", 1.0, INDICATOR))
+        elif isinstance(value, numbers.Real) or isinstance(value, np.generic):
+            entries.append((name, _finite(value, name, path), NUMERIC))
+        elif hasattr(value, "__float__") and not hasattr(value, "__len__"):
+            entries.append((name, _finite(value, name, path), NUMERIC))
+        else:
+            raise InvalidBlock("feature", _VALUES, value, path=f"{path}[{name!r}]")
+    if made and len({name for name, _, _ in entries}) < len(entries):
+        seen: set[Name] = set()
+        for name, _, _ in entries:
+            if name in seen:
+                raise InvalidBlock(
+                    "feature", "names that differ: a one-hot name=value meets another feature", name, path=path
+                )
+            seen.add(name)
+    return entries
+
+
+def _finite(value: Any, name: Name, path: str) -> float:
+    try:
+        number = float(value)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidBlock("feature", _VALUES, value, path=f"{path}[{name!r}]") from error
+    if not math.isfinite(number):
+        raise InvalidBlock("feature", "a finite number", value, path=f"{path}[{name!r}]")
+    return number

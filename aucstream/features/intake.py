@@ -1,0 +1,183 @@
+"""The border: arrays, sparse matrices, frames and dicts become checked blocks here, nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aucstream.block import Block, Floats, Form, Ints
+from aucstream.errors import InvalidBlock
+from aucstream.features.encoder import Encoder
+from aucstream.kernels.linear import all_finite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NONE: Floats = np.empty(0)
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether X is a scipy sparse matrix or array, without importing scipy."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def array_block(
+    encoder: Encoder, X: Any, y: Floats | None = None, weights: Floats | None = None, *, learn: bool
+) -> Block:
+    """Return the block of a dense (n, d) or sparse array; `y`, `weights` checked already.
+
+    Raises
+    ------
+    InvalidBlock
+        Not two-dimensional, not numbers, not finite (row and column are named), more columns than
+        learned (when only scored), or a model that has learned names.
+    """
+    block = _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
+    if not learn and block.width > encoder.width:
+        raise InvalidBlock("features", f"at most {encoder.width} columns, as many as were learned", block.width)
+    columns = encoder.columns(block.width, learn=learn)
+    return block if columns is None else _renamed(block, columns, encoder)
+
+
+def _dense_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InvalidBlock("features", "a two-dimensional array (n, d)", array.shape)
+    if array.dtype.kind not in "biuf":
+        if array.dtype.kind == "O" and not any(isinstance(value, (str, bytes)) for value in array.ravel()):
+            try:
+                array = array.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise InvalidBlock("features", "numbers", f"an array of {array.dtype}") from error
+        else:
+            raise InvalidBlock("features", "numbers", f"an array of {array.dtype}")
+    values = np.ascontiguousarray(array, dtype=np.float64)
+    n, d = values.shape
+    flat = values.reshape(-1)
+    if not all_finite(flat):
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidBlock("features", "finite numbers", values[row, column], path=f"row {row}, column {column}")
+    indptr = np.arange(n + 1, dtype=np.int64) * d
+    return Block(indptr, None, flat, _NONE if y is None else y, _NONE if weights is None else weights, d, Form.DENSE)
+
+
+def _csr_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
+    if X.ndim != 2:
+        raise InvalidBlock("features", "a two-dimensional sparse array (n, d)", X.shape)
+    if X.dtype.kind not in "biuf":
+        raise InvalidBlock("features", "numbers", f"a sparse array of {X.dtype}")
+    matrix = X.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    values = np.ascontiguousarray(matrix.data, dtype=np.float64)
+    indptr = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
+    indices = np.ascontiguousarray(matrix.indices, dtype=np.int64)
+    if not all_finite(values):
+        k = int(np.argmax(~np.isfinite(values)))
+        row = int(np.searchsorted(indptr, k, side="right")) - 1
+        raise InvalidBlock("features", "finite numbers", values[k], path=f"row {row}, column {indices[k]}")
+    if indices.size and (indices.min() < 0 or indices.max() >= matrix.shape[1]):
+        raise InvalidBlock("features", f"column indices in 0..{matrix.shape[1] - 1}", int(indices.max()))
+    return Block(
+        indptr,
+        indices,
+        values,
+        _NONE if y is None else y,
+        _NONE if weights is None else weights,
+        int(matrix.shape[1]),
+        Form.CSR,
+    )
+
+
+def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
+    """Return the block in the encoder's columns: unknown ones dropped, those that coincide added."""
+    from scipy import sparse
+
+    n = len(block)
+    if block.indices is None:
+        indices = np.tile(np.arange(block.width, dtype=np.int64), n)
+    else:
+        indices = block.indices
+    moved = columns[indices]
+    keep = moved >= 0
+    rows = np.repeat(np.arange(n), np.diff(block.indptr))[keep]
+    kept, values = moved[keep], block.values[keep]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+    if np.unique(columns).size < columns.size:
+        matrix = sparse.csr_array((values, kept, indptr), shape=(n, encoder.width))
+        matrix.sum_duplicates()
+        indptr, kept, values = (
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int64),
+            np.asarray(matrix.data),
+        )
+    return Block(indptr, kept, values, block.y, block.weights, encoder.width, block.form)
+
+
+def check_dicts(encoder: Encoder, rows: Sequence[Any]) -> None:
+    """Raise InvalidBlock, naming row and feature, where a row could not be learned; change nothing."""
+    for number, x in enumerate(rows):
+        if not isinstance(x, Mapping):
+            raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
+        encoder.check(x, f"[{number}]")
+
+
+def dict_block(
+    encoder: Encoder,
+    rows: Sequence[Mapping[Any, Any]],
+    y: Floats | None = None,
+    weights: Floats | None = None,
+    *,
+    learn: bool,
+) -> Block:
+    """Return the block of dicts that `check_dicts` has passed; learned rows may add names."""
+    take = encoder.learn if learn else encoder.look_up
+    all_indices: list[Ints] = []
+    all_values: list[Floats] = []
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    for number, x in enumerate(rows):
+        idx, val = take(x)
+        all_indices.append(np.arange(val.size, dtype=np.int64) if idx is None else idx)
+        all_values.append(val.copy())
+        indptr[number + 1] = indptr[number] + val.size
+    return Block(
+        indptr,
+        np.concatenate(all_indices) if all_indices else np.empty(0, dtype=np.int64),
+        np.concatenate(all_values) if all_values else np.empty(0),
+        _NONE if y is None else y,
+        _NONE if weights is None else weights,
+        encoder.width,
+        Form.NAMED,
+    )
+
+
+def frame_block(
+    encoder: Encoder,
+    X: pd.DataFrame,
+    y: Floats | None = None,
+    weights: Floats | None = None,
+    *,
+    learn: bool,
+) -> Block:
+    """Return the block of a data frame: named rows; NaN, NaT and NA are missing."""
+    return dict_block(encoder, frame_rows(X), y, weights, learn=learn)
+
+
+def frame_rows(X: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows of a frame as dicts, missing cells left out; infinity stays and is refused later."""
+    if not hasattr(X, "columns") or not hasattr(X, "isna"):
+        raise InvalidBlock("features", "a data frame", X)
+    if not X.columns.is_unique:
+        raise InvalidBlock("features", "columns with unique names", list(X.columns))
+    names = [int(name) if isinstance(name, np.integer) else name for name in X.columns]
+    present = ~X.isna().to_numpy()
+    columns = [X.iloc[:, k].tolist() for k in range(len(names))]
+    if present.all():
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else [{}] * len(X)
+    return [
+        {name: value for name, value, there in zip(names, row, present[i], strict=True) if there}
+        for i, row in enumerate(zip(*columns, strict=True))
+    ]

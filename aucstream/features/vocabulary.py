@@ -1,0 +1,156 @@
+"""Exact names: every new name gets the next column, up to a capacity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Ints
+from aucstream.constraints import Ge, Rule
+from aucstream.errors import InvalidBlock
+from aucstream.features.encoder import Encoder, kind_of_columns
+from aucstream.features.entries import NUMERIC, Name
+
+DEFAULT_CAPACITY = 1 << 20
+
+_CAPACITY = Rule(int, optional=False, bounds=(Ge(1),), words=(), infinite=False)
+
+
+class Vocabulary(Encoder):
+    """Exact, growing, capped vocabulary.
+
+    Parameters
+    ----------
+    capacity : int, default=1048576
+        Most names that are ever kept, >= 1. When it is reached, names not yet known are left out of
+        every row and counted in `dropped`; what is known goes on learning.
+
+    Attributes
+    ----------
+    names : list of (str or int)
+        Name of each column.
+    dropped : int
+        Entries left out of learned rows because the vocabulary was full.
+
+    Notes
+    -----
+    Column j of an array is the integer name j. A model whose rows were arrays refuses string names,
+    and one that has string names refuses arrays. Memory: the names, and about 100 bytes each.
+    """
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        super().__init__()
+        self.capacity: int = _CAPACITY.checked("Vocabulary.capacity", capacity)
+        self.names: list[Name] = []
+        self.kinds = np.zeros(8, dtype=np.uint8)
+        self.dropped = 0
+        self.arrays = False  # rows were arrays
+        self.words = False  # a name is a string
+        self._index: dict[Name, int] = {}
+        self._identity = True  # column j is the integer name j, for all j
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """Number of names."""
+        return len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The encoder as it stands in a model's spec."""
+        return {"kind": "vocabulary", "capacity": self.capacity}
+
+    def _column(self, name: Name) -> int:
+        return self._index.get(name, -1)
+
+    def check_name(self, name: Name) -> None:
+        """Raise InvalidBlock for a string name in a model of arrays."""
+        if self.arrays and isinstance(name, str):
+            raise InvalidBlock(
+                "feature name", "an integer: this model's rows are arrays, whose columns are named 0, 1, 2, …", name
+            )
+
+    def _append(self, name: Name, kind: int) -> None:
+        if len(self.names) >= self.capacity:
+            self.dropped += 1
+            return
+        column = len(self.names)
+        if name != column:
+            self._identity = False
+        if isinstance(name, str):
+            self.words = True
+        self.names.append(name)
+        self._index[name] = column
+        if column >= self.kinds.size:
+            self.kinds = np.concatenate([self.kinds, np.zeros(self.kinds.size, dtype=np.uint8)])
+        kind_of_columns(self.kinds, column, kind)
+
+    def _add(self, entries: Iterable[tuple[Name, float, int]]) -> None:
+        for name, _, kind in entries:
+            if name not in self._index:
+                self._append(name, kind)
+
+    def columns(self, n: int, *, learn: bool) -> Ints | None:
+        """Return the columns of array columns 0..n-1; None where that is the identity."""
+        if self.words:
+            raise InvalidBlock("features", "named features: this model has learned names", f"an array of {n} columns")
+        if learn:
+            self.arrays = True
+            if n > self.capacity:
+                raise InvalidBlock("features", f"at most {self.capacity} columns (the vocabulary's capacity)", n)
+            if not (self._identity and len(self.names) >= n):
+                for name in range(n):
+                    if name not in self._index:
+                        self._append(name, NUMERIC)
+        if self._identity and n <= len(self.names):
+            return None
+        return np.array([self._index.get(name, -1) for name in range(n)], dtype=np.int64)
+
+    def mark(self) -> tuple[int, int, bool]:
+        """Return a mark for `rewind`."""
+        return len(self.names), self.dropped, self.arrays
+
+    def rewind(self, mark: tuple[int, int, bool]) -> None:
+        """Forget the names added since `mark`."""
+        length, self.dropped, self.arrays = mark
+        if length == len(self.names):
+            return
+        for name in self.names[length:]:
+            del self._index[name]
+        self.kinds[length : len(self.names)] = 0
+        del self.names[length:]
+        self.words = any(isinstance(name, str) for name in self.names)
+        self._identity = all(name == column for column, name in enumerate(self.names))
+        self._forget_plans()
+
+    def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (arrays, meta); names as JSON bytes, absent where they are just 0, 1, 2, …"""
+        arrays = {"kinds": self.kinds[: self.width].copy()}
+        if not self._identity:
+            text = json.dumps(self.names, ensure_ascii=True).encode()
+            arrays["names"] = np.frombuffer(text, dtype=np.uint8).copy()
+        meta = {**self.spec, "dropped": self.dropped, "arrays": self.arrays, "width": self.width}
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Vocabulary:
+        """Return the vocabulary that `state_dict` described."""
+        made = cls(meta["capacity"])
+        if "names" in arrays:
+            names: list[Name] = json.loads(arrays["names"].tobytes())
+        else:
+            names = list(range(meta["width"]))
+        made.names = names
+        made._index = {name: column for column, name in enumerate(names)}
+        made._identity = "names" not in arrays
+        made.words = any(isinstance(name, str) for name in names)
+        made.kinds = np.zeros(max(8, len(names)), dtype=np.uint8)
+        made.kinds[: len(names)] = arrays["kinds"]
+        made.dropped = meta["dropped"]
+        made.arrays = meta["arrays"]
+        return made

@@ -1,0 +1,53 @@
+"""The scale of the rows: `kappa`, a running root mean square of the row norm.
+
+With `kappa` given the papers' literal form holds. With none (0 in kernels) a learner behaves as
+on x / kappa_t, and a row longer than 2 kappa_t is shortened to that for learning.
+"""
+
+from __future__ import annotations
+
+import math
+
+from aucstream.kernels.jit import jit
+from aucstream.kernels.ledger import KAPPA2, KAPPA_ROWS
+
+YOUNG = 20  # rows within which a first huge row may still be forgotten
+HUGE = 1000.0  # ratio of norms that makes a young mean start anew
+NORM_LIMIT = 1e150  # norms enter squared
+
+
+@jit
+def next_scale(ledger, length, kappa):
+    """Return (kappa_t, factor, mean square, rows) for a row of norm `length`; writes nothing.
+
+    `factor` shortens the row for learning. The caller stores mean square and rows with
+    `store_scale` once its step is known to be finite.
+    """
+    mean = ledger[KAPPA2]
+    rows = ledger[KAPPA_ROWS]
+    if length > 0.0:
+        before = math.sqrt(mean)
+        if rows > 0.0 and rows < YOUNG and length * HUGE < before:
+            rows = 1.0
+            mean = length * length
+        else:
+            entering = length
+            if rows > 0.0:
+                entering = min(entering, 2.0 * before)
+            entering = min(entering, NORM_LIMIT)
+            rows += 1.0
+            mean += (entering * entering - mean) / rows
+    if kappa > 0.0:
+        return kappa, 1.0, mean, rows
+    scale = math.sqrt(mean)
+    factor = 1.0
+    if length > 2.0 * scale:
+        factor = 2.0 * scale / length
+    return scale, factor, mean, rows
+
+
+@jit
+def store_scale(ledger, mean, rows):
+    """Keep what `next_scale` returned; writes ledger."""
+    ledger[KAPPA2] = mean
+    ledger[KAPPA_ROWS] = rows

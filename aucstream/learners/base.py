@@ -1,0 +1,382 @@
+"""What every learner is, written once: parameters, state, growth, units, snapshots. No mathematics.
+
+A learner's file gives kernels, a declared state and a class; see `solam.py` for the pattern.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from typing import dataclass_transform
+
+from aucstream import snapshot
+from aucstream.block import Block, Floats, Form, Ints
+from aucstream.constraints import rules_of
+from aucstream.errors import BadSnapshot, CannotMerge
+from aucstream.features.encoder import Encoder
+from aucstream.features.hashing import Hashing
+from aucstream.features.vocabulary import Vocabulary
+from aucstream.kernels import ledger
+from aucstream.kernels.buffers import compacted
+from aucstream.kernels.calibration import shift_calibration
+from aucstream.kernels.random import seeded
+from aucstream.learners.face import RankingClassifier
+from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Unit, UnitChange, Vector
+
+C = TypeVar("C", bound=type)
+
+SMALLEST_WIDTH = 8
+ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
+
+
+@dataclass_transform(kw_only_default=True)
+def learner(cls: C) -> C:
+    """Make the class its own parameter dataclass (keyword-only; no generated equality or repr)."""
+    made: C = dataclass(eq=False, repr=False, kw_only=True)(cls)  # type: ignore[call-overload]
+    made._parameters = frozenset(rules_of(made))  # type: ignore[attr-defined]
+    return made
+
+
+class Learner(RankingClassifier):
+    """Base of all online learners."""
+
+    _parameters: ClassVar[frozenset[str]] = frozenset()
+    _steps_and_penalties: ClassVar[frozenset[str]] = frozenset()  # parameters that may change later
+    _random: ClassVar[bool] = False  # has a `seed` and a state field `generator`
+
+    def __post_init__(self) -> None:
+        self._set_all()
+        self._seed: int = 0
+        if self._random:
+            seed = self.seed  # type: ignore[attr-defined]
+            self._seed = secrets.randbits(63) if seed is None else int(seed)
+        self._program: Program = self._chosen_program()
+        self._kernel_params: tuple[float, ...] = self._numbers()
+        self._encoder: Encoder = Vocabulary()
+        self._reset()
+        self._built = True
+
+    # -- what a learner's file gives ---------------------------------------------------------------
+
+    def _chosen_program(self) -> Program:
+        """Return the program that the parameters select."""
+        raise NotImplementedError
+
+    def _numbers(self) -> tuple[float, ...]:
+        """Return the parameters as its kernels take them, in order."""
+        raise NotImplementedError
+
+    def _slots(self) -> int:
+        """Return how many rows the buffers hold (0: no buffers)."""
+        return 0
+
+    def _begin(self) -> None:
+        """Set what does not start at zero, in place."""
+
+    # -- parameters ------------------------------------------------------------------------------
+
+    def _set_all(self) -> None:
+        for name, rule in rules_of(type(self)).items():
+            object.__setattr__(self, name, rule.checked(f"{type(self).__name__}.{name}", getattr(self, name)))
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return set(self._steps_and_penalties)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._parameters and self.__dict__.get("_built"):
+            if name not in self._steps_and_penalties:
+                raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
+            value = rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value)
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "_kernel_params", self._numbers())
+            return
+        object.__setattr__(self, name, value)
+
+    @property
+    def _is_stochastic(self) -> bool:
+        return self._random and self.seed is None  # type: ignore[attr-defined]
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+
+    @classmethod
+    def _unit_test_skips(cls) -> set[str]:
+        return set()
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        self._encoder = type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"})
+        self._capacity = max(SMALLEST_WIDTH, self._encoder.width)
+        self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots())
+        self._ledger = np.zeros(ledger.SIZE)
+        self._one = _OneRow()
+        if self._random:
+            self._field("generator")[:] = seeded(self._seed)
+        self._begin()
+
+    def _field(self, name: str) -> Any:
+        return self._arrays[list(self._program.parts).index(name)]
+
+    def _ensure(self, width: int) -> None:
+        if width > self._capacity:
+            self._capacity = max(width, 2 * self._capacity)
+            self._arrays = self._program.widened(self._arrays, self._capacity)
+
+    def _reserve(self, entries: int, longest: int) -> None:
+        """Make room in the buffers for what a block can put there."""
+        parts = list(self._program.parts.values())
+        at = next(i for i, part in enumerate(parts) if isinstance(part, Slots))
+        slots, pool_idx, pool_val = self._arrays[at : at + 3]
+        live = int(slots[:, 1].sum())
+        need = live + min(entries, (len(slots) - 1) * longest)
+        if need <= pool_val.size:
+            return
+        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, max(need, 2 * pool_val.size))
+        self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    # -- learning and scoring ----------------------------------------------------------------------
+
+    def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
+        self._ensure(self._encoder.width)
+        one = self._one.of(val.size)
+        if self._slots():
+            self._reserve(val.size, val.size)
+        one.y[0] = sign
+        one.weight[0] = weight
+        self._program.learn_block(
+            *self._arrays, self._ledger, one.indptr, idx, val, one.y, one.weight, one.out, *self._kernel_params
+        )
+        return one.out.item()
+
+    def _score_row(self, idx: Ints | None, val: Floats) -> float:
+        one = self._one.of(val.size)
+        self._program.score_block(
+            *self._arrays, self._ledger, one.indptr, idx, val, one.out, *self._kernel_params
+        )
+        return one.out.item()
+
+    def _learn(self, block: Block) -> Floats:
+        self._ensure(max(block.width, self._encoder.width))
+        out = np.empty(len(block))
+        if not self._slots():
+            self._run(block, out)
+            return out
+        for start in range(0, len(block), ROWS_AT_ONCE):
+            part = block.rows(start, min(start + ROWS_AT_ONCE, len(block)))
+            lengths = np.diff(part.indptr)
+            self._reserve(part.values.size, int(lengths.max()) if len(part) else 0)
+            self._run(part, out[start : start + len(part)])
+        return out
+
+    def _run(self, block: Block, out: Floats) -> None:
+        self._program.learn_block(
+            *self._arrays,
+            self._ledger,
+            block.indptr,
+            block.indices,
+            block.values,
+            block.y,
+            block.weights,
+            out,
+            *self._kernel_params,
+        )
+
+    def _score(self, block: Block) -> Floats:
+        self._ensure(max(block.width, self._encoder.width))
+        out = np.empty(len(block))
+        self._program.score_block(
+            *self._arrays, self._ledger, block.indptr, block.indices, block.values, out, *self._kernel_params
+        )
+        return out
+
+    # -- weights ---------------------------------------------------------------------------------
+
+    def coefficients(self) -> Floats:
+        """Return the weights (d,) of the output score, by column."""
+        d = self._encoder.width
+        unit_rows = Block(
+            np.arange(d + 1, dtype=np.int64),
+            np.arange(d, dtype=np.int64),
+            np.ones(d),
+            np.empty(0),
+            np.empty(0),
+            d,
+            Form.CSR,
+        )
+        return self._score(unit_rows)
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Name to weight of the output score, for every name learned."""
+        return dict(zip(self._names(), self.coefficients().tolist(), strict=True))
+
+    def explain_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """Return name to contribution (weight times value); they add up to the score."""
+        names = self._names()
+        idx, val = self._encoder.look_up(x)
+        columns = np.arange(val.size) if idx is None else idx
+        w = self.coefficients()
+        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), val.tolist(), strict=True)}
+
+    # -- change of units -----------------------------------------------------------------------------
+
+    def change_units(self, change: UnitChange) -> None:
+        """Carry everything learned over into new units of the features: no score moves, up to a constant.
+
+        Weights are multiplied by the ratio of the units; sums of rows, buffered rows and offsets follow
+        from what each state array was declared to hold.
+        """
+        program = self._program
+        self._ensure(change.ratio.size)
+        self._settle()
+        d = change.ratio.size
+        fields = dict(zip(program.parts, self._arrays, strict=True))
+        moved = -float(np.dot(self.coefficients()[:d], change.shift[: self._encoder.width])) if change.shift.any() else 0.0
+        if change.shift.any():
+            for offset in program.offsets:
+                along = float(np.dot(fields[offset.weights][:d], change.shift))
+                fields[offset.field][offset.position] -= offset.sign * change.score_shift * along
+            shift_calibration(self._ledger, change.score_shift * -moved)
+        for name, part in program.parts.items():
+            if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
+                fields[name][:d] *= change.ratio
+            elif isinstance(part, Vector) and part.unit is Unit.ROW_SUM:
+                assert part.count is not None
+                count = float(fields[part.count[0]][part.count[1]])
+                safe = np.where(change.ratio == 0.0, 1.0, change.ratio)
+                fields[name][:d] = np.where(
+                    change.ratio == 0.0, 0.0, (fields[name][:d] - count * change.shift) / safe
+                )
+        if self._slots():
+            self._carry_rows(change)
+        self._settle()
+
+    def _carry_rows(self, change: UnitChange) -> None:
+        parts = list(self._program.parts.values())
+        at = next(i for i, part in enumerate(parts) if isinstance(part, Slots))
+        slots, pool_idx, pool_val = compacted(*self._arrays[at : at + 3], self._arrays[at + 2].size)
+        held = np.flatnonzero(slots[:, 1])
+        order = held[np.argsort(slots[held, 0], kind="stable")]
+        indptr = np.concatenate([[0], np.cumsum(slots[order, 1])]).astype(np.int64)
+        n = int(indptr[-1])
+        pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
+        self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    def _settle(self) -> None:
+        self._program.settle(*self._arrays)
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _params(self) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in rules_of(type(self))}
+
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        encoder_arrays, encoder_meta = self._encoder.state_dict()
+        arrays: snapshot.Arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
+        arrays["ledger"] = self._ledger.copy()
+        width = self._encoder.width
+        program = self._program
+        current = list(self._arrays)
+        for i, part in enumerate(program.parts.values()):
+            if isinstance(part, Slots):
+                live = int(current[i][:, 1].sum())
+                current[i : i + 3] = compacted(*current[i : i + 3], live)
+        for (name, part), array in zip(program.parts.items(), current, strict=True):
+            if isinstance(part, Scratch):
+                continue
+            arrays[f"state.{name}"] = (array[:width] if isinstance(part, Vector) else array).copy()
+        meta = {
+            "class": type(self).__name__,
+            "params": self._params(),
+            "seed": self._seed,
+            "encoder": encoder_meta,
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
+        """Return the learner that `state_dict` described."""
+        made = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
+        made._seed = meta["seed"]
+        made._encoder = encoder_from_state(
+            {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
+        )
+        width = made._encoder.width
+        made._capacity = max(SMALLEST_WIDTH, width)
+        fresh = list(made._program.made(made._capacity, made._slots()))
+        for i, (name, part) in enumerate(made._program.parts.items()):
+            if isinstance(part, Scratch):
+                continue
+            saved = arrays.get(f"state.{name}")
+            if saved is None:
+                raise BadSnapshot("snapshot", f"the array state.{name}", "none")
+            if isinstance(part, Vector):
+                fresh[i][: saved.size] = saved
+            elif isinstance(part, (PoolIdx, PoolVal)) or saved.shape == fresh[i].shape:
+                fresh[i] = saved
+            else:
+                raise BadSnapshot("snapshot", f"state.{name} of shape {fresh[i].shape}", saved.shape)
+        made._arrays = tuple(fresh)
+        made._ledger = arrays["ledger"]
+        made._resumed()
+        return made
+
+    def _resumed(self) -> None:
+        """Make scratch agree with the state just loaded."""
+
+    # -- merge -----------------------------------------------------------------------------------
+
+    def merge(self, other: Self, approximate: bool = False) -> Self:
+        """Merge what `other` learned into this model.
+
+        Raises
+        ------
+        CannotMerge
+            This algorithm has no exact merge, or class or parameters differ.
+        """
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise CannotMerge(f"{name}.merge", f"a {name}", type(other).__name__)
+        raise CannotMerge(f"{name}.merge", "a learner with an exact merge", f"{name}, whose state is a path, not a sum")
+
+
+class _OneRow:
+    """Arrays for calls with one row, made once a length."""
+
+    __slots__ = ("indptr", "out", "weight", "y")
+
+    def __init__(self) -> None:
+        self.indptr = np.zeros(2, dtype=np.int64)
+        self.y = np.zeros(1)
+        self.weight = np.zeros(1)
+        self.out = np.zeros(1)
+
+    def of(self, size: int) -> _OneRow:
+        self.indptr[1] = size
+        return self
+
+
+def _plain(value: Any) -> Any:
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _unplain(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def encoder_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> Encoder:
+    """Return the encoder that its `state_dict` described."""
+    kinds: dict[str, Callable[..., Encoder]] = {
+        "vocabulary": Vocabulary.from_state_dict,
+        "hashing": Hashing.from_state_dict,
+    }
+    return kinds[meta["kind"]](arrays, meta)

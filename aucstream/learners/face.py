@@ -1,0 +1,376 @@
+"""The public surface that learners and `Pipeline` share, written once; no mathematics.
+
+A subclass gives `_encoder`, `_ledger`, `_learn(block)`, `_score(block)`, `_learn_row`, `_score_row`;
+everything a user calls is made of these.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from river import base
+
+from aucstream import snapshot
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
+from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
+from aucstream.features.encoder import Encoder
+from aucstream.features.hashing import Hashing
+from aucstream.features.intake import array_block, check_dicts, dict_block, frame_rows, is_sparse
+from aucstream.features.vocabulary import Vocabulary
+from aucstream.kernels.calibration import probabilities
+from aucstream.kernels.ledger import (
+    CAL_INTERCEPT,
+    CAL_ON,
+    CAL_RMS2,
+    CAL_SLOPE,
+    POSITIVES,
+    ROWS,
+)
+from aucstream.metrics.probabilities import ScoredProbabilities
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import pandas as pd
+
+TAME = 1e100  # rows with larger values go one by one, so that a skipped row leaves no name behind
+
+_PLAIN_LABELS = {True: POSITIVE, False: NEGATIVE, -1: NEGATIVE}
+_PLAIN_LABEL_TYPES = frozenset({bool, int, float})
+
+
+class RankingClassifier(base.MiniBatchClassifier):
+    """Binary classifier that ranks: a River estimator and an array estimator at once."""
+
+    _encoder: Encoder
+    _ledger: Floats
+
+    # -- what a subclass gives -------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _learn(self, block: Block) -> Floats:
+        """Learn a block row by row; return the score before each update, NaN where a row was skipped."""
+
+    @abc.abstractmethod
+    def _score(self, block: Block) -> Floats:
+        """Return the scores (n,) of a block."""
+
+    @abc.abstractmethod
+    def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
+        """Learn one named row; return its score before, NaN where it was skipped."""
+
+    @abc.abstractmethod
+    def _score_row(self, idx: Ints | None, val: Floats) -> float:
+        """Return the score of one named row."""
+
+    @abc.abstractmethod
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta) from which the model can be made again."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
+        """Return the model that `state_dict` described."""
+
+    @abc.abstractmethod
+    def _reset(self) -> None:
+        """Go back to the state right after construction."""
+
+    # -- one row ---------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string (one-hot as `name=value`), list of strings, or None (absent).
+        y : bool
+            Label: False, 0, -1 or True, 1.
+        w : float
+            Weight, finite, >= 0. 0 changes nothing at all.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel
+            A feature, the weight or the label cannot be used; nothing was changed.
+        NonFiniteStep
+            The step would have made a state non-finite; the row was skipped whole.
+        """
+        self._learn_dict(x, self._sign(y), w)
+
+    def _sign(self, y: Any) -> float:
+        if type(y) in _PLAIN_LABEL_TYPES:
+            sign = _PLAIN_LABELS.get(y)
+            if sign is not None:
+                return sign
+        return sign_of(y)
+
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
+        """Learn one dict with its sign; return the score before the update."""
+        if weight != 1.0:
+            weight = float(weights_of([weight], 1)[0])
+            if weight == 0.0:
+                if not isinstance(x, Mapping):
+                    raise InvalidBlock("features", "a dict of name to value", x)
+                self._encoder.check(x)
+                return self.score_one(x)
+        encoder = self._encoder
+        mark = encoder.mark()
+        idx, val = encoder.learn(x)
+        score = self._learn_row(idx, val, sign, weight)
+        if score != score:
+            encoder.rewind(mark)
+            raise NonFiniteStep(type(self).__name__, [0], np.array([math.nan]))
+        return score
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the ranking score of `x`: higher is more positive. Changes nothing."""
+        return self._score_row(*self._encoder.look_up(x))
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return `{False: 1 - p, True: p}`, calibrated; one half each until both classes were seen.
+
+        The dict also carries the ranking score as `.score`, by which `aucstream.metrics` rank.
+        """
+        score = self.score_one(x)
+        return ScoredProbabilities(self._probability(score), score)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> bool:
+        """Return whether `x` is more likely positive than not."""
+        return self._probability(self.score_one(x)) > 0.5
+
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return name to contribution; the contributions add up to the score."""
+        raise NotImplementedError
+
+    def _probability(self, score: float) -> float:
+        ledger = self._ledger
+        if ledger[CAL_ON] == 0.0:
+            return 0.5
+        z = ledger.item(CAL_INTERCEPT)
+        rms2 = ledger.item(CAL_RMS2)
+        if rms2 > 0.0:
+            z += ledger.item(CAL_SLOPE) * (score / math.sqrt(rms2))
+        if z >= 0.0:
+            return 1.0 / (1.0 + math.exp(-z)) if z < 745.0 else 1.0
+        return math.exp(z) / (1.0 + math.exp(z)) if z > -745.0 else 0.0
+
+    # -- frames ----------------------------------------------------------------------------------
+
+    def learn_many(self, X: pd.DataFrame, y: Any, w: Any = None) -> None:
+        """Learn the rows of a data frame in order; the same as the loop of `learn_one`, to the last bit.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+        y : Series or array (n,)
+            Labels.
+        w : array (n,), float or None
+            Weights.
+
+        Raises
+        ------
+        NonFiniteStep
+            Once, at the end, with the numbers of the rows that were skipped.
+        """
+        rows = frame_rows(X)
+        self._raise_skipped(self._learn_dicts(rows, signs_of(y, len(rows)), weights_of(w, len(rows))))
+
+    def score_many(self, X: pd.DataFrame) -> pd.Series:
+        """Return the score of each row of a frame, with its index."""
+        import pandas as pd
+
+        rows = frame_rows(X)
+        return pd.Series(self._score(dict_block(self._encoder, rows, learn=False)), index=X.index, name="score")
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return columns False and True with the probabilities of each row, with its index."""
+        import pandas as pd
+
+        p = self.probabilities(self.score_many(X).to_numpy())
+        return pd.DataFrame({False: 1.0 - p, True: p}, index=X.index)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """Return whether each row is more likely positive than not, with its index."""
+        import pandas as pd
+
+        p = self.probabilities(self.score_many(X).to_numpy())
+        return pd.Series(p > 0.5, index=X.index, dtype=bool)
+
+    def _learn_dicts(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
+        """Learn dicts; return the score before each update, NaN where skipped. Weight 0 only scores."""
+        check_dicts(self._encoder, rows)
+        if (weights > 0.0).all():
+            mark = self._encoder.mark()
+            block = dict_block(self._encoder, rows, signs, weights, learn=True)
+            if not block.values.size or np.abs(block.values).max() < TAME:
+                return self._learn(block)
+            self._encoder.rewind(mark)
+        scores = np.empty(len(rows))
+        for number, x in enumerate(rows):
+            try:
+                scores[number] = self._learn_dict(x, signs.item(number), weights.item(number))
+            except NonFiniteStep:
+                scores[number] = math.nan
+        return scores
+
+    # -- arrays ----------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the rows of an array in order: the fast path.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers. More columns than before widen the model.
+        y : array (n,)
+            Labels.
+        sample_weight : array (n,) or None
+            Weights, finite, >= 0.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel
+            Nothing was changed.
+        NonFiniteStep
+            At the end, with the numbers of the rows that were skipped.
+        """
+        self._raise_skipped(self.learn_array(X, y, sample_weight))
+        return self
+
+    def learn_array(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+        """Learn as `partial_fit` does; return the score before each update (n,), NaN where skipped."""
+        n = _rows_of(X)
+        signs = signs_of(y, n)
+        weights = weights_of(sample_weight, n)
+        light = weights == 0.0
+        if not light.any():
+            return self.learn_block(array_block(self._encoder, X, signs, weights, learn=True))
+        # A row of weight 0 is scored with the state before it and leaves no trace.
+        array_block(type(self._encoder)(), X, learn=True)  # checks every row first
+        kind = X.tocsr() if is_sparse(X) else np.asarray(X)
+        scores = np.empty(n)
+        edges = np.flatnonzero(np.diff(light)) + 1
+        for a, b in zip([0, *edges], [*edges, n], strict=True):
+            if light[a]:
+                scores[a:b] = self._score_wide(kind[a:b])
+            else:
+                scores[a:b] = self.learn_block(
+                    array_block(self._encoder, kind[a:b], signs[a:b], weights[a:b], learn=True)
+                )
+        return scores
+
+    def _score_wide(self, X: Any) -> Floats:
+        """Score rows that may have columns the model has not seen: they count nothing."""
+        known = self._encoder.width if isinstance(self._encoder, Vocabulary) else X.shape[1]
+        return self.decision_function(X[:, : min(known, X.shape[1])])
+
+    def learn_block(self, block: Block) -> Floats:
+        """Learn a checked block whose columns are this model's; return the score before each update."""
+        return self._learn(block)
+
+    def score_block(self, block: Block) -> Floats:
+        """Return the scores (n,) of a checked block whose columns are this model's."""
+        return self._score(block)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the ranking scores (n,) of an array (n, d); more columns than learned are refused."""
+        return self._score(array_block(self._encoder, X, learn=False))
+
+    def _raise_skipped(self, scores: Floats) -> None:
+        skipped = np.flatnonzero(np.isnan(scores))
+        if skipped.size:
+            raise NonFiniteStep(type(self).__name__, skipped.tolist(), scores)
+
+    def fit(self, X: Any, y: Any, epochs: int = 1) -> Self:
+        """Start anew and make `epochs` shuffled passes over (X, y); calibrate on the final scores.
+
+        Parameters
+        ----------
+        X : ndarray or scipy sparse (n, d)
+        y : array (n,)
+        epochs : int
+            >= 1.
+        """
+        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
+            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
+        n = _rows_of(X)
+        signs = signs_of(y, n)
+        array_block(Vocabulary(), X, learn=True)
+        self._reset()
+        rows = X.tocsr() if is_sparse(X) else np.asarray(X)
+        order = np.random.default_rng(getattr(self, "_seed", 0))
+        for _ in range(epochs):
+            shuffled = order.permutation(n)
+            self.learn_array(rows[shuffled], signs[shuffled])
+        self._calibrate_on(self.decision_function(rows), signs)
+        return self
+
+    def _calibrate_on(self, scores: Floats, signs: Floats) -> None:
+        from aucstream.metrics.platt import refit
+
+        refit(self._ledger, scores, signs)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the calibrated probability (n,) of each score (n,)."""
+        out = np.empty(len(scores))
+        probabilities(self._ledger, np.ascontiguousarray(scores, dtype=np.float64), out)
+        return out
+
+    @property
+    def examples(self) -> int:
+        """Rows learned."""
+        return int(self._ledger[ROWS])
+
+    @property
+    def positives(self) -> int:
+        """Positive rows learned."""
+        return int(self._ledger[POSITIVES])
+
+    @property
+    def calibration_line(self) -> tuple[float, float] | None:
+        """(slope, intercept) of the log odds on the score; None until both classes were seen."""
+        ledger = self._ledger
+        if ledger[CAL_ON] == 0.0:
+            return None
+        rms = math.sqrt(ledger[CAL_RMS2])
+        slope = ledger.item(CAL_SLOPE) / rms if rms > 0.0 else 0.0
+        return slope, ledger.item(CAL_INTERCEPT)
+
+    def _names(self) -> list[Any]:
+        if isinstance(self._encoder, Hashing):
+            raise InvalidParams("weights", "an encoder that keeps names", "hashing")
+        if not isinstance(self._encoder, Vocabulary):
+            raise InvalidParams("weights", "an encoder that keeps names", type(self._encoder).__name__)
+        return self._encoder.names
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""
+        return snapshot.pack(*self.state_dict())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
+        snapshot.write(path, self.to_bytes())
+
+
+def _rows_of(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        shape = np.shape(X)
+    if len(shape) != 2:
+        raise InvalidBlock("features", "a two-dimensional array (n, d)", tuple(shape))
+    return int(shape[0])

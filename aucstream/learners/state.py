@@ -1,0 +1,172 @@
+"""How a learner declares its state: one annotated NamedTuple of arrays.
+
+    class State(NamedTuple):
+        v: Annotated[Floats, Vector(Unit.WEIGHT)]
+        scalars: Annotated[Floats, Fixed(9)]
+
+From the declaration the base class makes, grows, copies and saves the arrays, and carries them over
+when a scaler changes the units of the features. A learner never hides state elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats
+
+
+class Unit(enum.Enum):
+    """What a vector's entries are measured in, per feature."""
+
+    NONE = "none"
+    WEIGHT = "score per unit"
+    ROW_SUM = "sum of rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """float64 (d,), grows with the features.
+
+    For ROW_SUM, `count` names (field, position) of the weighted number of rows in the sum.
+    """
+
+    unit: Unit = Unit.NONE
+    count: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Working space (per_column * d + extra,), never saved; a kernel may not rely on its contents."""
+
+    dtype: type
+    per_column: int = 1
+    extra: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An array of fixed size."""
+
+    size: int
+    dtype: type = np.float64
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """int64 (slots + 1, 3): where each buffered row lies in the pool; see `kernels.buffers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolIdx:
+    """int64: columns of all buffered rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVal:
+    """float64: values of all buffered rows."""
+
+
+Part = Vector | Scratch | Fixed | Slots | PoolIdx | PoolVal
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A scalar that stands for the score of a constant: it moves by -weights'shift.
+
+    `sign` is -1 where the vector holds the negative of what multiplies it.
+    """
+
+    field: str
+    position: int
+    weights: str
+    sign: float = 1.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """One algorithm: its state and its compiled functions.
+
+    Attributes
+    ----------
+    state : type
+        The annotated NamedTuple.
+    learn_block : function
+        (*state, ledger, indptr, idx, val, y, weights, out, *params): one step a row; out (n,) gets the
+        output score before each step, NaN where a row was skipped.
+    score_block : function
+        (*state, ledger, indptr, idx, val, out, *params).
+    settle : function
+        (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed).
+    offsets : tuple of Offset
+    """
+
+    state: type
+    learn_block: Callable[..., None]
+    score_block: Callable[..., None]
+    settle: Callable[..., None]
+    offsets: tuple[Offset, ...] = ()
+    parts: dict[str, Part] = field(init=False)
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(self.state, include_extras=True)
+        parts = {name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()}
+        object.__setattr__(self, "parts", parts)
+
+    def made(self, width: int, slots: int) -> tuple[np.ndarray, ...]:
+        """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
+        return tuple(_made(part, width, slots) for part in self.parts.values())
+
+    def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
+        """Return the arrays for more columns; new entries are zero."""
+        return tuple(
+            _widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True)
+        )
+
+
+def _made(part: Part, width: int, slots: int) -> np.ndarray[Any, Any]:
+    if isinstance(part, Vector):
+        return np.zeros(width)
+    if isinstance(part, Scratch):
+        return np.zeros(part.per_column * width + part.extra, dtype=part.dtype)
+    if isinstance(part, Fixed):
+        return np.zeros(part.size, dtype=part.dtype)
+    if isinstance(part, Slots):
+        return np.zeros((slots + 1, 3), dtype=np.int64)
+    return np.zeros(0, dtype=np.int64 if isinstance(part, PoolIdx) else np.float64)
+
+
+def _widened(part: Part, array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    if isinstance(part, Vector):
+        size = width
+    elif isinstance(part, Scratch):
+        size = part.per_column * width + part.extra
+    else:
+        return array
+    grown = np.zeros(size, dtype=array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+@dataclass(frozen=True, slots=True)
+class UnitChange:
+    """How the features' units changed: a row z in the old units is `ratio * z_new + shift`.
+
+    Attributes
+    ----------
+    ratio, shift : ndarray (d,)
+    score_shift : float
+        Factor of weights'shift by which a score moves (1; below 1 where rows are divided by a norm).
+    carry_rows : function or None
+        (indptr, idx, val) -> val: buffered rows from the old units into the new ones.
+    """
+
+    ratio: Floats
+    shift: Floats
+    score_shift: float
+    carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
