@@ -1,0 +1,188 @@
+"""Files as streams of rows: svmlight, CSV, NDJSON, Parquet and Arrow; gzip, bzip2, zstandard.
+
+`read` opens any of them. The readers behind it are `read_svmlight` (blocks), `read_csv`,
+`read_ndjson` and `read_arrow` (rows), each in the module of its format. Modules are imported
+when a file needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from aucstream.errors import InvalidParams
+from aucstream.io.rows import CHUNK_ROWS, Rows
+from aucstream.io.source import STDIN, PathLike, Source, kind_of, open_source, sniff
+
+if TYPE_CHECKING:
+    from aucstream.block import Block
+
+__all__ = ["Reader", "Rows", "kind_of", "open_source", "read"]
+
+
+class Reader:
+    """An iterator over the chunks of one file; made by `read`.
+
+    It can be iterated once and is a context manager; the file is closed at its end.
+
+    Attributes
+    ----------
+    name : str
+    format : str
+        "svmlight", "csv", "ndjson", "parquet" or "arrow".
+    delimiter : str or None
+        As given or sniffed; CSV only.
+    """
+
+    def __init__(
+        self, source: Source, format: str, chunks: Iterator[Block | Rows], delimiter: str | None
+    ) -> None:
+        self.name = source.name
+        self.format = format
+        self.delimiter = delimiter
+        self._source = source
+        self._chunks: Iterator[Block | Rows] = chunks
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes taken from the file so far, compressed ones if it is compressed."""
+        return self._source.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Size of the file; None for standard input."""
+        return self._source.bytes_total
+
+    def __iter__(self) -> Iterator[Block | Rows]:
+        return self
+
+    def __next__(self) -> Block | Rows:
+        try:
+            return next(self._chunks)
+        except BaseException:  # the end, or a bad row
+            self.close()
+            raise
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+
+def read(
+    path: PathLike,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    delimiter: str | None = None,
+    format: str | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    labelled: bool = True,
+) -> Reader:
+    """Open a file, or standard input for `-`, as an iterator over chunks of rows.
+
+    Parameters
+    ----------
+    path : str or path
+        The extension names the format: `.svm` `.libsvm` `.svmlight` `.txt`, `.csv` `.tsv`,
+        `.ndjson` `.jsonl`, `.parquet`, `.arrow` `.feather` `.ipc`; then perhaps `.gz`, `.bz2`
+        or `.zst`. For `-` the first bytes do.
+    label, positive : str, optional
+        Tables (CSV, Parquet, Arrow) only: the label column, and the text of its positive cells.
+    delimiter : str, optional
+        CSV only.
+    format : str, optional
+        "svmlight", "csv", "ndjson", "parquet" or "arrow", whatever the extension.
+    chunk_rows : int, default=8192
+        Rows in a chunk.
+    labelled : bool, default=True
+        False: rows are only scored; labels need not be there, and `y` is empty.
+
+    Returns
+    -------
+    Reader
+        Of Block (svmlight) or Rows (all others).
+
+    Raises
+    ------
+    InvalidParams
+        For the options and the file as a whole.
+    BadRow
+        For a row: file, line, column and value.
+    """
+    if chunk_rows < 1:
+        raise InvalidParams("chunk_rows", "a whole number >= 1", chunk_rows)
+    kind = kind_of(path, format) if path != STDIN or format is not None else None
+    source = open_source(path)
+    try:
+        kind = kind or sniff(source)
+        _check_options(kind, label=label, positive=positive, delimiter=delimiter)
+        chunks, delimiter = _chunks(
+            source,
+            kind,
+            label=label,
+            positive=positive,
+            delimiter=delimiter,
+            chunk_rows=chunk_rows,
+            labelled=labelled,
+        )
+    except BaseException:
+        source.close()
+        raise
+    return Reader(source, kind, chunks, delimiter)
+
+
+def _check_options(kind: str, **options: str | None) -> None:
+    takes = {"csv": ("label", "positive", "delimiter"), "parquet": ("label", "positive")}
+    takes["arrow"] = takes["parquet"]
+    for name, value in options.items():
+        if value is not None and name not in takes.get(kind, ()):
+            raise InvalidParams(name, f"no {name} for {kind} data", value)
+
+
+def _chunks(
+    source: Source,
+    kind: str,
+    *,
+    label: str | None,
+    positive: str | None,
+    delimiter: str | None,
+    chunk_rows: int,
+    labelled: bool,
+) -> tuple[Iterator[Block | Rows], str | None]:
+    if kind == "svmlight":
+        from aucstream.io.svmlight import read_svmlight
+
+        return read_svmlight(source, chunk_rows=chunk_rows, labelled=labelled), None
+    if kind == "ndjson":
+        from aucstream.io.ndjson import read_ndjson
+
+        return read_ndjson(source, chunk_rows=chunk_rows, labelled=labelled), None
+    if kind == "csv":
+        from aucstream.io.csv import read_csv
+
+        rows = read_csv(
+            source,
+            label=label,
+            positive=positive,
+            delimiter=delimiter,
+            chunk_rows=chunk_rows,
+            labelled=labelled,
+        )
+        return rows, rows.delimiter
+    from aucstream.io.arrow import read_arrow
+
+    return (
+        read_arrow(
+            source, kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled
+        ),
+        None,
+    )

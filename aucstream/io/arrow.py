@@ -1,0 +1,191 @@
+"""Parquet and Arrow (IPC file and stream, Feather), through the optional pyarrow."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, cast
+
+import numpy as np
+
+from aucstream.errors import BadRow, InvalidParams
+from aucstream.io.labels import Labels, column_of
+from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
+from aucstream.io.source import PathLike, Source, as_source
+
+
+def read_arrow(
+    source: Source | PathLike | IO[bytes],
+    *,
+    kind: str,
+    label: str | None,
+    positive: str | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    labelled: bool = True,
+) -> ArrowReader:
+    """Read a Parquet or Arrow file in chunks of rows.
+
+    Columns are numbers, bools, strings (dictionaries of them too) or lists of strings. Null is
+    missing; NaN as well, as in data frames; infinity is refused.
+
+    Parameters
+    ----------
+    source : path, Source or binary file-like
+        The Arrow stream format may come from standard input or be compressed; Parquet and the
+        Arrow file format end in a directory and have to be plain files.
+    kind : {"parquet", "arrow"}
+        "arrow" tells the file format and the stream format apart by itself.
+    label, positive, labelled
+        As in `read_csv`; a label is compared by its text: `true`, `1`, `1.0`.
+    chunk_rows : int
+        Rows in a chunk at most.
+
+    Returns
+    -------
+    ArrowReader
+        An iterator of Rows; the schema has been read.
+
+    Raises
+    ------
+    InvalidParams
+        pyarrow is not installed; the label column is not there; a column has another type.
+    BadRow
+        For a row: file, number of the row, column and value.
+    """
+    return ArrowReader(
+        as_source(source), kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled
+    )
+
+
+def _pyarrow() -> Any:
+    try:
+        for module in ("pyarrow.ipc", "pyarrow.parquet"):
+            importlib.import_module(module)
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise InvalidParams(
+            "data", "pyarrow, which reads Parquet and Arrow files: pip install aucstream[arrow]"
+        ) from error
+
+
+class ArrowReader:
+    """Iterates over chunks of a Parquet or Arrow file; made by `read_arrow`.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        kind: str,
+        label: str | None,
+        positive: str | None,
+        chunk_rows: int,
+        labelled: bool,
+    ) -> None:
+        self._pa = _pyarrow()
+        self._file = source.name
+        self._chunk_rows = chunk_rows
+        try:
+            schema, self._batches = self._open(source, kind)
+        except (self._pa.ArrowException, OSError) as error:
+            raise InvalidParams("data", f"a whole {kind} file ({error})", self._file) from error
+        self.columns: tuple[str, ...] = tuple(schema.names)
+        if len(set(self.columns)) < len(self.columns):
+            raise InvalidParams(self._file, "columns with names that differ", self.columns)
+        self._label = column_of(label, self.columns, self._file, needed=labelled)
+        self._labels = Labels(self._file, label or "", positive) if labelled else None
+        self._features = [j for j in range(len(self.columns)) if j != self._label]
+        for j in self._features:
+            self._check_type(self.columns[j], schema.field(j).type)
+        self._chunks = self._read()
+
+    def __iter__(self) -> Iterator[Rows]:
+        return self
+
+    def __next__(self) -> Rows:
+        return next(self._chunks)
+
+    def _open(self, source: Source, kind: str) -> tuple[Any, Iterator[Any]]:
+        if kind == "arrow" and not source.head().startswith(b"ARROW1"):
+            return self._open_stream(source)
+        raw = source.seekable_raw()
+        if raw is None:
+            what = "Parquet" if kind == "parquet" else "the Arrow file format"
+            raise InvalidParams("data", f"a plain file: {what} is read from its end", self._file)
+        if kind == "parquet":
+            file = self._pa.parquet.ParquetFile(raw)
+            return file.schema_arrow, file.iter_batches(batch_size=self._chunk_rows)
+        file = self._pa.ipc.open_file(raw)
+        return file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
+
+    def _open_stream(self, source: Source) -> tuple[Any, Iterator[Any]]:
+        stream = self._pa.ipc.open_stream(io.BufferedReader(source))
+        return stream.schema, iter(stream)
+
+    def _check_type(self, name: str, kind: Any) -> None:
+        types = self._pa.types
+        inner = kind.value_type if types.is_dictionary(kind) else kind
+        is_list = types.is_list(inner) or types.is_large_list(inner)
+        word = inner.value_type if is_list else inner
+        is_word = types.is_string(word) or types.is_large_string(word) or types.is_string_view(word)
+        is_number = types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner)
+        if not (is_word or is_number or types.is_boolean(inner) or types.is_null(inner)):
+            expected = "a column of numbers, bools, strings or lists of strings"
+            raise InvalidParams(f"{self._file}, column {name}", expected, str(kind))
+
+    def _read(self) -> Iterator[Rows]:
+        row = 1
+        batches = self._batches
+        while True:
+            try:
+                batch = next(batches, None)
+            except (self._pa.ArrowException, OSError) as error:
+                raise BadRow(
+                    self._file, row, "", f"whole data; it is cut or damaged from here ({error})"
+                ) from error
+            if batch is None:
+                return
+            for start in range(0, batch.num_rows, self._chunk_rows):
+                part = batch.slice(start, self._chunk_rows)
+                yield self._rows(part, row)
+                row += part.num_rows
+
+    def _rows(self, batch: Any, first: int) -> Rows:
+        n = batch.num_rows
+        lines = range(first, first + n)
+        y = np.empty(0)
+        if self._labels is not None and self._label is not None:
+            y = self._labels.signs([_text(value) for value in batch.column(self._label).to_pylist()], lines)
+        columns = [self._values(self.columns[j], batch.column(j), lines) for j in self._features]
+        names = [self.columns[j] for j in self._features]
+        return Rows(named_rows(names, columns, n), y, np.ones(n), np.array(lines, dtype=np.int64))
+
+    def _values(self, name: str, column: Any, lines: Sequence[int]) -> Sequence[Value | None]:
+        values: list[Any] = column.to_pylist()
+        types = self._pa.types
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            numbers = [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124
+            for i, number in enumerate(numbers):
+                if number is not None and math.isinf(number):
+                    raise BadRow(self._file, lines[i], name, "a finite number, or null if missing", number)
+            return numbers
+        if types.is_list(kind) or types.is_large_list(kind):
+            for i, words in enumerate(values):
+                if words is not None and None in words:
+                    raise BadRow(self._file, lines[i], name, "a list of strings without null", words)
+        return cast("list[Value | None]", values)
+
+
+def _text(label: object) -> str:
+    if label is None or label != label:  # noqa: PLR0124
+        return ""
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    return str(label).strip()

@@ -1,0 +1,322 @@
+"""Where bytes come from: a path or standard input, decompressed on the way, never whole in memory."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import IO, Any, Protocol, cast
+
+import zstandard
+
+from aucstream.errors import BadRow, InvalidParams
+
+STDIN = "-"
+READ_BYTES = 1 << 20
+MAX_LINE_BYTES = 64 << 20  # a line has to fit in memory; 54,877 features in one row are 1 MB
+HEAD_BYTES = 1 << 16
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "svmlight": (".svm", ".libsvm", ".svmlight", ".txt"),
+    "csv": (".csv", ".tsv"),
+    "ndjson": (".ndjson", ".jsonl"),
+    "parquet": (".parquet",),
+    "arrow": (".arrow", ".feather", ".ipc"),
+}
+COMPRESSIONS: dict[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstandard"}
+_MAGIC = (
+    (re.compile(rb"\x1f\x8b"), "gzip"),
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstandard"),
+)
+_SVMLIGHT_LINE = re.compile(rb"[+-]?[0-9.eE+-]+(?:[ \t]+(?:qid|[0-9]+):\S+)*[ \t]*(?:#.*)?\r?\n?")
+
+PathLike = str | os.PathLike[str]
+
+
+class _Decompressor(Protocol):
+    """What zlib, bz2 and zstandard objects share."""
+
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+# New decompressor, and how many compressed bytes to hand it at once: one call may inflate them
+# some thousand times (gzip) or more (bzip2, zstandard), and the result has to fit in memory.
+_DECOMPRESSORS: dict[str, tuple[Callable[[], _Decompressor], int]] = {
+    "gzip": (lambda: cast("_Decompressor", zlib.decompressobj(wbits=31)), 1 << 14),
+    "bzip2": (lambda: cast("_Decompressor", bz2.BZ2Decompressor()), 1 << 10),
+    "zstandard": (lambda: cast("_Decompressor", zstandard.ZstdDecompressor().decompressobj()), 1 << 10),
+}
+_DAMAGE = (OSError, EOFError, ValueError, zlib.error, zstandard.ZstdError)
+
+
+class Source(io.RawIOBase):
+    """A readable stream of decompressed bytes that knows its name and how far it is.
+
+    Parameters
+    ----------
+    raw : binary file-like
+        Compressed or plain bytes.
+    name : str
+        Used in error messages.
+    bytes_total : int or None
+        Size of the (compressed) file; None where it is unknown.
+    compression : str, optional
+        "gzip", "bzip2" or "zstandard"; by default told from the first bytes.
+
+    Attributes
+    ----------
+    name : str
+    compression : str or None
+    bytes_read : int
+        (Compressed) bytes taken so far.
+    bytes_total : int or None
+
+    Raises
+    ------
+    BadRow
+        While reading: the compressed data is cut or damaged.
+    """
+
+    def __init__(
+        self,
+        raw: IO[bytes],
+        name: str,
+        *,
+        bytes_total: int | None = None,
+        compression: str | None = None,
+        close_raw: bool = True,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.bytes_read = 0
+        self.bytes_total = bytes_total
+        self._raw = raw
+        self._close_raw = close_raw
+        self._lines = 0
+        self._ready = memoryview(b"")
+        self._packed = b""
+        if compression is None:
+            while len(self._packed) < 10 and (more := self._take(HEAD_BYTES)):
+                self._packed += more
+            compression = next((kind for magic, kind in _MAGIC if magic.match(self._packed)), None)
+            if compression is None:
+                self._ready, self._packed = memoryview(self._packed), b""
+        self.compression = compression
+        self._step = READ_BYTES
+        self._inflater: _Decompressor | None = None
+        if compression is not None:
+            self._new, self._step = _DECOMPRESSORS[compression]
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` with what is at hand; 0 at the end."""
+        if not self._ready:
+            self._ready = memoryview(self._more(len(buffer)))
+        n = min(len(buffer), len(self._ready))
+        buffer[:n] = self._ready[:n]
+        self._ready = self._ready[n:]
+        return n
+
+    def piece(self) -> bytes:
+        """Return the next bytes, as many as are at hand; empty at the end."""
+        if not self._ready:
+            return self._more(READ_BYTES)
+        data, self._ready = bytes(self._ready), memoryview(b"")
+        return data
+
+    def head(self) -> bytes:
+        """Return the first line (at most 64 KiB) without consuming it."""
+        first = bytes(self._ready)
+        while b"\n" not in first and len(first) < HEAD_BYTES and (more := self._more(HEAD_BYTES)):
+            first += more
+        self._ready = memoryview(first)
+        return first[: first.find(b"\n") + 1 or HEAD_BYTES]
+
+    def seekable_raw(self) -> IO[bytes] | None:
+        """Return the plain file, set back to its start; None where it is compressed or a pipe."""
+        if self.compression is not None or not self._raw.seekable():
+            return None
+        self._raw.seek(0)
+        return self._raw
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        if not self.closed and self._close_raw:
+            self._raw.close()
+        super().close()
+
+    def _take(self, n: int) -> bytes:
+        try:
+            data = self._raw.read1(n) if hasattr(self._raw, "read1") else self._raw.read(n)
+        except OSError as error:
+            raise InvalidParams(self.name, f"a file that can be read ({error.strerror or error})") from error
+        self.bytes_read += len(data)
+        return cast("bytes", data)
+
+    def _more(self, n: int) -> bytes:
+        if self.compression is None:
+            return self._take(n)
+        while True:
+            packed = self._packed or self._take(READ_BYTES)
+            if not packed:
+                if self._inflater is not None:
+                    raise self._damaged("it ends too early")
+                return b""
+            step, self._packed = packed[: self._step], packed[self._step :]
+            if self._inflater is None:
+                step = self._between_members(step)
+                if not step:
+                    continue
+                self._inflater = self._new()
+            try:
+                data = self._inflater.decompress(step)
+            except _DAMAGE as error:
+                raise self._damaged(str(error)) from error
+            if self._inflater.eof:  # compressed files may be laid end to end
+                self._packed = self._inflater.unused_data + self._packed
+                self._inflater = None
+            if data:
+                self._lines += data.count(b"\n")
+                return data
+
+    def _between_members(self, step: bytes) -> bytes:
+        """Drop what may pad a gzip file (zero bytes, as on tapes)."""
+        return step.lstrip(b"\0") if self.compression == "gzip" and self.bytes_read > len(step) else step
+
+    def _damaged(self, reason: str) -> BadRow:
+        return BadRow(
+            self.name,
+            self._lines + 1,
+            "",
+            f"whole {self.compression} data; it is cut or damaged from here ({reason})",
+        )
+
+
+def open_source(path: PathLike) -> Source:
+    """Open a file, or standard input for `-`, and decompress it while it is read.
+
+    `.gz`, `.bz2` and `.zst` are told by name; whatever has another name, and standard
+    input, by its first bytes.
+
+    Raises
+    ------
+    InvalidParams
+        The file is not there or cannot be read.
+    """
+    name = os.fspath(path)
+    if name == STDIN:
+        return Source(sys.stdin.buffer, "standard input", close_raw=False)
+    try:
+        raw = open(name, "rb", buffering=0)  # noqa: SIM115  (Source closes it)
+        size = os.fstat(raw.fileno()).st_size
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidParams("data", f"a file that can be read ({reason})", name) from error
+    compression = COMPRESSIONS.get(PurePath(name).suffix.lower())
+    return Source(cast("IO[bytes]", raw), name, bytes_total=size or None, compression=compression)
+
+
+def as_source(source: Source | PathLike | IO[bytes]) -> Source:
+    """Return a Source: as it is, opened from a path, or around a binary file-like object."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open_source(source)
+    return Source(source, str(getattr(source, "name", "") or "data"), close_raw=False)
+
+
+def kind_of(path: PathLike, format: str | None = None) -> str:
+    """Return "svmlight", "csv", "ndjson", "parquet" or "arrow".
+
+    Parameters
+    ----------
+    path : str or path
+        Its extension decides; `.gz`, `.bz2` and `.zst` are taken off first.
+    format : str, optional
+        Wins over the extension.
+
+    Raises
+    ------
+    InvalidParams
+        Naming the formats and extensions that are known.
+    """
+    if format is not None:
+        if format not in KINDS:
+            raise InvalidParams("format", f"one of {', '.join(KINDS)}", format)
+        return format
+    name = os.fspath(path)
+    stem = PurePath(name.lower())
+    if stem.suffix in COMPRESSIONS:
+        stem = stem.with_suffix("")
+    for kind, suffixes in KINDS.items():
+        if stem.suffix in suffixes:
+            return kind
+    known = "; ".join(f"{kind} {' '.join(suffixes)}" for kind, suffixes in KINDS.items())
+    raise InvalidParams(
+        "data",
+        f"a format ({', '.join(KINDS)}) or a file named as {known}; each may end in {' '.join(COMPRESSIONS)}",
+        name,
+    )
+
+
+def sniff(source: Source) -> str:
+    """Return the format that the first bytes show, without consuming them.
+
+    Raises
+    ------
+    InvalidParams
+        When they show none.
+    """
+    head = source.head()
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    line = head.removeprefix(b"\xef\xbb\xbf")
+    if line.lstrip().startswith(b"{"):
+        return "ndjson"
+    if line.startswith(b"#") or _SVMLIGHT_LINE.fullmatch(line):
+        return "svmlight"
+    if any(mark in line for mark in (b",", b";", b"\t")):
+        return "csv"
+    raise InvalidParams(source.name, f"a format ({', '.join(KINDS)}), or data that shows it at once", line)
+
+
+def whole_lines(source: Source) -> Iterator[bytes]:
+    """Yield the text in pieces of whole lines, about 1 MiB each; the last line gets its line feed."""
+    parts: list[bytes] = []
+    held = 0
+    lines = 0
+    first = True
+    while data := source.piece():
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            piece = b"".join([*parts, data[:cut]])
+            parts, held = [data[cut:]], len(data) - cut
+            if first:
+                first, piece = False, piece.removeprefix(b"\xef\xbb\xbf")
+            yield piece
+            lines += piece.count(b"\n")
+        else:
+            parts.append(data)
+            held += len(data)
+            if held > MAX_LINE_BYTES:
+                raise BadRow(source.name, lines + 1, "", f"a line of at most {MAX_LINE_BYTES:,} bytes")
+    rest = b"".join(parts)
+    if first:
+        rest = rest.removeprefix(b"\xef\xbb\xbf")
+    if rest:
+        yield rest + b"\n"
