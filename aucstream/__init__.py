@@ -9,18 +9,60 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aucstream.features.hashing import Hashing as Hashing
+    from aucstream.features.scalers import AutoScale as AutoScale
+    from aucstream.features.scalers import BoundedNorm as BoundedNorm
+    from aucstream.features.scalers import Standardize as Standardize
+    from aucstream.features.scalers import UnitNorm as UnitNorm
+    from aucstream.features.vocabulary import Vocabulary as Vocabulary
+    from aucstream.learners.fsauc import FSAUC as FSAUC
+    from aucstream.learners.oam import OAM as OAM
+    from aucstream.learners.psam import PSAM as PSAM
     from aucstream.learners.solam import SOLAM as SOLAM
+    from aucstream.loading import from_bytes as from_bytes
+    from aucstream.loading import load as load
+    from aucstream.pipeline import Pipeline as Pipeline
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AutoScale": "aucstream.features.scalers",
+    "BoundedNorm": "aucstream.features.scalers",
+    "FSAUC": "aucstream.learners.fsauc",
+    "Hashing": "aucstream.features.hashing",
+    "OAM": "aucstream.learners.oam",
+    "PSAM": "aucstream.learners.psam",
+    "Pipeline": "aucstream.pipeline",
     "SOLAM": "aucstream.learners.solam",
+    "Standardize": "aucstream.features.scalers",
+    "UnitNorm": "aucstream.features.scalers",
+    "Vocabulary": "aucstream.features.vocabulary",
+    "from_bytes": "aucstream.loading",
+    "load": "aucstream.loading",
 }
+_ROOMS = ("errors", "evaluate", "features", "io", "metrics")
 
-__all__ = ["SOLAM", "__version__"]
+__all__ = [
+    "FSAUC",
+    "OAM",
+    "PSAM",
+    "SOLAM",
+    "AutoScale",
+    "BoundedNorm",
+    "Hashing",
+    "Pipeline",
+    "Standardize",
+    "UnitNorm",
+    "Vocabulary",
+    "__version__",
+    "from_bytes",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"aucstream.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'aucstream' has no attribute {name!r}")
@@ -30,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_ROOMS])

@@ -154,3 +154,7 @@ class Vocabulary(Encoder):
         made.dropped = meta["dropped"]
         made.arrays = meta["arrays"]
         return made
+
+    def copy(self) -> Vocabulary:
+        """Return an independent copy."""
+        return Vocabulary.from_state_dict(*self.state_dict())

@@ -239,12 +239,12 @@ class Learner(RankingClassifier):
         self._settle()
         d = change.ratio.size
         fields = dict(zip(program.parts, self._arrays, strict=True))
-        moved = -float(np.dot(self.coefficients()[:d], change.shift[: self._encoder.width])) if change.shift.any() else 0.0
         if change.shift.any():
             for offset in program.offsets:
                 along = float(np.dot(fields[offset.weights][:d], change.shift))
-                fields[offset.field][offset.position] -= offset.sign * change.score_shift * along
-            shift_calibration(self._ledger, change.score_shift * -moved)
+                fields[offset.field][offset.position] -= offset.sign * along
+            width = min(d, self._encoder.width)
+            shift_calibration(self._ledger, float(np.dot(self.coefficients()[:width], change.shift[:width])))
         for name, part in program.parts.items():
             if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
                 fields[name][:d] *= change.ratio
@@ -269,6 +269,14 @@ class Learner(RankingClassifier):
         n = int(indptr[-1])
         pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    def keep(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes, for `put_back`."""
+        return tuple(array.copy() for array in self._arrays), self._ledger.copy(), self._capacity
+
+    def put_back(self, kept: tuple[Any, ...]) -> None:
+        """Restore what `keep` returned."""
+        self._arrays, self._ledger, self._capacity = kept
 
     def _settle(self) -> None:
         self._program.settle(*self._arrays)

@@ -160,13 +160,10 @@ class UnitChange:
     Attributes
     ----------
     ratio, shift : ndarray (d,)
-    score_shift : float
-        Factor of weights'shift by which a score moves (1; below 1 where rows are divided by a norm).
     carry_rows : function or None
         (indptr, idx, val) -> val: buffered rows from the old units into the new ones.
     """
 
     ratio: Floats
     shift: Floats
-    score_shift: float
     carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]

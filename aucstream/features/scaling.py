@@ -1,0 +1,182 @@
+"""The scaling of a stream of rows, as `Pipeline` fuses it: standardise, then divide by a norm.
+
+Estimates move at every row. What is applied moves when the rows have grown by a tenth, and then the
+learner is carried over exactly into the new units, so that yesterday's weights are never read in
+today's units.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from aucstream.block import Block, Floats, Form
+from aucstream.kernels import scaling as kernel
+from aucstream.learners.state import UnitChange
+
+Norm = Literal["none", "bounded", "l2"]
+_KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
+
+EVERY_ROW = 20  # below this the applied values change at every row
+GROWTH = 10  # later when the rows seen have grown by 1 / GROWTH
+
+_COLUMNS = ("count", "mean", "m2", "low", "high", "settled", "applied_mean", "applied_inv")
+
+
+class Scaling:
+    """State of one scaler chain.
+
+    Parameters
+    ----------
+    standard : bool
+        Divide each numeric column by its deviation.
+    center : bool
+        Subtract its mean first; sparse rows are never centred.
+    norm : {"none", "bounded", "l2"}
+        Divide the row by sqrt(k^2 + |x|^2) with k the typical norm, by |x|, or not.
+    """
+
+    def __init__(self, *, standard: bool, center: bool = True, norm: Norm = "none") -> None:
+        self.standard = standard
+        self.center = center
+        self.norm: Norm = norm
+        self.s = np.zeros(kernel.SIZE)
+        self.columns = kernel.empty_columns(0)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether anything is estimated at all."""
+        return self.standard or self.norm != "none"
+
+    def rows_until_change(self) -> int:
+        """Return after how many more rows the applied values change (1: at the next row)."""
+        last = int(self.s[kernel.LAST])
+        step = 1 if last < EVERY_ROW else (last + GROWTH - 1) // GROWTH
+        return last + step - int(self.s[kernel.ROWS])
+
+    def widen(self, width: int) -> None:
+        """Make room for `width` columns."""
+        if self.standard and width > self.columns[0].size:
+            size = max(width, 2 * self.columns[0].size)
+            self.columns = tuple(np.concatenate([c, np.zeros(size - c.size)]) for c in self.columns)
+
+    def forward(self, block: Block, kinds: np.ndarray) -> tuple[Floats, Floats]:
+        """Return (scaled values (nnz,), row norms before division (n,)) by the applied values."""
+        self.widen(block.width)
+        out = np.empty(block.values.size)
+        norms = np.empty(len(block))
+        kernel.forward(
+            block.indptr,
+            block.indices,
+            block.values,
+            self.standard,
+            self.center and block.form is not Form.CSR,
+            _KINDS[self.norm],
+            kinds,
+            self.columns[6],
+            self.columns[7],
+            self.s,
+            out,
+            norms,
+        )
+        return out, norms
+
+    # -- learning ----------------------------------------------------------------------------------
+
+    def observe(self, block: Block, norms: Floats, scores: Floats, kinds: np.ndarray) -> None:
+        """Take learned rows into the estimates; rows whose score is NaN were skipped."""
+        kernel.observe(
+            block.indptr,
+            block.indices,
+            block.values,
+            block.form is Form.CSR,
+            self.standard,
+            norms,
+            scores,
+            kinds,
+            *self.columns[:6],
+            self.s,
+        )
+
+    def change(self, row: Block, kinds: np.ndarray) -> UnitChange:
+        """Take one row into the estimates and make them the applied values; return what changed."""
+        self.widen(row.width)
+        width = self.columns[0].size if self.standard else row.width
+        old_mean, old_inv = self.columns[6].copy(), self.columns[7].copy()
+        old_k2 = float(self.s[kernel.APPLIED_K2])
+        learned = np.zeros(1)
+        ratio = np.ones(width)
+        shift = np.zeros(width)
+        if self.standard:
+            kernel.observe_columns(
+                row.indptr,
+                row.indices,
+                row.values,
+                row.form is Form.CSR,
+                learned,
+                kinds,
+                *self.columns[:6],
+                self.s,
+            )
+            kernel.change_columns(kinds, *self.columns, self.s)
+            new_mean, new_inv = self.columns[6], self.columns[7]
+            kept = (old_inv > 0.0) & (new_inv > 0.0)
+            began = (old_inv == 0.0) & (new_inv > 0.0)
+            ratio[kept] = old_inv[kept] / new_inv[kept]
+            ratio[began] = 0.0  # was emitted as its sign: that weight says nothing of its slope
+            ratio[(old_inv > 0.0) & (new_inv == 0.0)] = 0.0
+            if self.center and row.form is not Form.CSR:
+                shift[kept] = (new_mean[kept] - old_mean[kept]) * old_inv[kept]
+        _, norms = self.forward(row, kinds)
+        kernel.observe_norms(norms, learned, self.s)
+        self.s[kernel.LAST] = self.s[kernel.ROWS]
+        if self.norm != "none":
+            k2 = float(self.s[kernel.NORM_MEAN])
+            self.s[kernel.APPLIED_K2] = k2
+            if old_k2 > 0.0 and k2 > 0.0:
+                ratio *= np.sqrt(k2 / old_k2)
+                # a typical row is divided by sqrt(k^2 + k^2), or by k
+                shift /= np.sqrt(2.0 * old_k2 if self.norm == "bounded" else old_k2)
+        centred = self.center and row.form is not Form.CSR
+
+        def carry_rows(indptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
+            z = val.copy()
+            kind = _KINDS[self.norm]
+            kernel.backward_rows(indptr, idx, z, self.standard, centred, kind, kinds, old_mean, old_inv, old_k2)
+            out = np.empty(z.size)
+            norms = np.empty(indptr.size - 1)
+            kernel.forward(
+                indptr, idx, z, self.standard, centred, kind, kinds, self.columns[6], self.columns[7], self.s, out, norms
+            )
+            return out
+
+        return UnitChange(ratio, shift, carry_rows)
+
+    # -- copies and snapshots ------------------------------------------------------------------------
+
+    def copy(self) -> Scaling:
+        """Return an independent copy."""
+        made = Scaling(standard=self.standard, center=self.center, norm=self.norm)
+        made.s = self.s.copy()
+        made.columns = tuple(column.copy() for column in self.columns)
+        return made
+
+    def state_dict(self, width: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (arrays, meta) of `width` columns."""
+        self.widen(width)
+        arrays = {"s": self.s.copy()}
+        if self.standard:
+            arrays |= {name: c[:width].copy() for name, c in zip(_COLUMNS, self.columns, strict=True)}
+        return arrays, {"standard": self.standard, "center": self.center, "norm": self.norm}
+
+    @classmethod
+    def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Self:
+        """Return the scaling that `state_dict` described."""
+        made = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"])
+        made.s = arrays["s"]
+        if made.standard:
+            made.columns = tuple(arrays[name] for name in _COLUMNS)
+        return made

@@ -1,0 +1,51 @@
+"""Read a saved model back, whatever its class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aucstream import snapshot
+from aucstream.errors import AucstreamError, BadSnapshot
+from aucstream.registry import learner_class
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from aucstream.learners.face import RankingClassifier
+
+
+def from_bytes(data: bytes) -> RankingClassifier:
+    """Return the model that `to_bytes` wrote.
+
+    Raises
+    ------
+    NewerSnapshot
+        Made by a newer version.
+    BadSnapshot
+        Damaged, cut, or not a model.
+    """
+    arrays, meta = snapshot.unpack(data)
+    return model_from_state(arrays, meta)
+
+
+def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingClassifier:
+    """Return the model that `state_dict` described."""
+    name = meta.get("class")
+    if not isinstance(name, str):
+        raise BadSnapshot("snapshot", "the class of a model", name)
+    try:
+        if name == "Pipeline":
+            from aucstream.pipeline import Pipeline
+
+            return Pipeline.from_state_dict(arrays, meta)
+        return learner_class(name.lower()).from_state_dict(arrays, meta)
+    except AucstreamError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
+
+
+def load(path: str | PathLike[str]) -> RankingClassifier:
+    """Return the model saved at `path`; raises as `from_bytes`, and OSError."""
+    return from_bytes(Path(path).read_bytes())

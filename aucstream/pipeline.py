@@ -1,0 +1,468 @@
+"""`Pipeline`: encoder, scalers and a learner as one model. It is what a service model is."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from aucstream import snapshot
+from aucstream.block import Block, Floats, Form, Ints
+from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams
+from aucstream.features.encoder import Encoder
+from aucstream.features.hashing import Hashing
+from aucstream.features.intake import dict_block
+from aucstream.features.scalers import (
+    SCALERS,
+    AutoScale,
+    BoundedNorm,
+    Scaler,
+    Standardize,
+    UnitNorm,
+    resolve_auto,
+    scaling_of,
+)
+from aucstream.features.scaling import Scaling
+from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
+from aucstream.learners.base import Learner, encoder_from_state
+from aucstream.learners.face import RankingClassifier
+from aucstream.registry import learner_class, make
+
+Calibration = Literal["logistic", "none"]
+ScalerName = Literal["auto", "standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
+RowKind = Literal["named", "columns"]
+
+
+class PipelineSpec(BaseModel):
+    """A model in words: what a service is asked to create."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    algorithm: str = Field(description="Registry name of the learner, e.g. `psam`.")
+    params: dict[str, Any] = Field(default_factory=dict, description="Its parameters; the rest are defaults.")
+    scaler: ScalerName = "auto"
+    map: None = Field(default=None, description="A feature map; none is available yet.")
+    encoder: dict[str, Any] = Field(
+        default_factory=lambda: {"kind": "vocabulary", "capacity": DEFAULT_CAPACITY},
+        description='`{"kind":"vocabulary","capacity":n}` or `{"kind":"hashing","bits":b}`.',
+    )
+    calibration: Calibration = "logistic"
+    seed: int | None = 0
+
+
+@dataclass
+class _Parts:
+    """All that moves, in one object, so that copies keep what the parts share."""
+
+    encoder: Encoder
+    scaling: Scaling
+    learner: Learner
+    resolved: str | None  # None: "auto", before the first row
+
+
+class Pipeline(RankingClassifier):
+    """Encoder, scalers and a learner in one River classifier with an array fast path.
+
+    Parameters
+    ----------
+    *steps : Vocabulary or Hashing, scalers, learner
+        In this order; encoder and scalers may be left out. The scalers are `AutoScale` or `Standardize`
+        and then `BoundedNorm` or `UnitNorm`. The steps given are patterns: the pipeline works on fresh
+        copies and never changes them.
+    calibration : {"logistic", "none"}
+        "none": `predict_proba_one` is one half for both, and the service answers null.
+
+    Notes
+    -----
+    A row is scored with the state before it. Then each stage learns it and passes it on transformed by
+    its applied state. When a scaler's applied values change, everything that was learned is carried over
+    into the new units first (see `Learner.change_units`).
+
+    Examples
+    --------
+    >>> from aucstream import Pipeline, SOLAM, AutoScale
+    >>> model = Pipeline(AutoScale(), SOLAM())
+    >>> for amount, y in [(900.0, True), (20.0, False)] * 50:
+    ...     model.learn_one({"amount": amount, "country": "NL"}, y)
+    >>> model.predict_one({"amount": 800.0, "country": "NL"})
+    True
+    """
+
+    def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
+        if calibration not in ("logistic", "none"):
+            raise InvalidParams("Pipeline.calibration", "'logistic' | 'none'", calibration)
+        self.steps = steps
+        self.calibration: Calibration = calibration
+        self._spec: PipelineSpec | None = None
+        self._encoder_pattern, self._scaler_name, learner = _sorted_steps(steps)
+        self._learner_pattern = learner
+        self._reset()
+
+    @classmethod
+    def from_spec(cls, spec: PipelineSpec | Mapping[str, Any]) -> Self:
+        """Return the model that a spec describes.
+
+        Raises
+        ------
+        InvalidParams, UnknownLearner
+            What the spec asks for does not exist or is out of range.
+        """
+        if not isinstance(spec, PipelineSpec):
+            spec = PipelineSpec.model_validate(dict(spec))
+        params = dict(spec.params)
+        cls_of_learner = learner_class(spec.algorithm)
+        if "seed" in cls_of_learner._parameters:
+            params.setdefault("seed", spec.seed)
+        learner = make(spec.algorithm, params)
+        made = cls(_encoder_of(spec.encoder), *_steps_of(spec.scaler), learner, calibration=spec.calibration)
+        made._scaler_name = spec.scaler
+        made._spec = spec
+        made._reset()
+        return made
+
+    @property
+    def spec(self) -> PipelineSpec | None:
+        """The spec it was made from; None where it was made from steps."""
+        return self._spec
+
+    @property
+    def resolved(self) -> dict[str, Any] | None:
+        """What "auto" became; None before the first row."""
+        return None if self._parts.resolved is None else {"scaler": self._parts.resolved}
+
+    @property
+    def learner(self) -> Learner:
+        """The learner at work."""
+        return self._parts.learner
+
+    @property
+    def _encoder(self) -> Encoder:  # type: ignore[override]
+        return self._parts.encoder
+
+    @property
+    def _ledger(self) -> Floats:  # type: ignore[override]
+        return self._parts.learner._ledger
+
+    @property
+    def _seed(self) -> int:
+        return self._parts.learner._seed
+
+    @property
+    def _is_stochastic(self) -> bool:
+        return self._learner_pattern._is_stochastic
+
+    def _reset(self) -> None:
+        encoder = copy.deepcopy(self._encoder_pattern)
+        learner = self._learner_pattern.clone()
+        learner._encoder = encoder
+        auto = self._scaler_name == "auto"
+        self._parts = _Parts(
+            encoder,
+            scaling_of("standard+bounded" if auto else self._scaler_name),
+            learner,
+            None if auto else self._scaler_name,
+        )
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+
+    def _get_params(self) -> dict[str, Any]:
+        return {"_POSITIONAL_ARGS": self.steps, "calibration": self.calibration}
+
+    # -- learning ------------------------------------------------------------------------------------
+
+    def _resolve(self, form: Form) -> None:
+        if self._parts.resolved is None:
+            self._parts.resolved = resolve_auto(form)
+            self._parts.scaling = scaling_of(self._parts.resolved)
+
+    def _learn(self, block: Block) -> Floats:
+        if not len(block):
+            return np.empty(0)
+        parts = self._parts
+        self._resolve(block.form)
+        scaling, learner = parts.scaling, parts.learner
+        if not scaling.scheduled:
+            return learner._learn(block)
+        scores = np.empty(len(block))
+        start = 0
+        while start < len(block):
+            gap = scaling.rows_until_change()
+            if gap > 1:
+                part = block.rows(start, min(len(block), start + gap - 1))
+                kinds = parts.encoder.kinds
+                values, norms = scaling.forward(part, kinds)
+                got = learner._learn(part.with_values(values))
+                scaling.observe(part, norms, got, kinds)
+                scores[start : start + len(part)] = got
+                start += len(part)
+            else:
+                scores[start] = self._learn_at_change(block.rows(start, start + 1))
+                start += 1
+        return scores
+
+    def _learn_at_change(self, row: Block) -> float:
+        """Learn the one row before which the applied values change; undo all if its step is skipped."""
+        parts = self._parts
+        score = float(self._score(row)[0])
+        if not math.isfinite(score):
+            return math.nan
+        scaling_before = parts.scaling.copy()
+        learner_before = parts.learner.keep()
+        change = parts.scaling.change(row, parts.encoder.kinds)
+        parts.learner.change_units(change)
+        values, _ = parts.scaling.forward(row, parts.encoder.kinds)
+        if math.isnan(parts.learner._learn(row.with_values(values))[0]):
+            parts.scaling = scaling_before
+            parts.learner.put_back(learner_before)
+            return math.nan
+        return score
+
+    def _score(self, block: Block) -> Floats:
+        parts = self._parts
+        scaling = parts.scaling
+        if not scaling.scheduled:
+            return parts.learner._score(block)
+        values, _ = scaling.forward(block, parts.encoder.kinds)
+        return parts.learner._score(block.with_values(values))
+
+    def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
+        return self._learn(_named_row(idx, val, np.array([sign]), np.array([weight]), self._encoder.width)).item()
+
+    def _score_row(self, idx: Ints | None, val: Floats) -> float:
+        return self._score(_named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)).item()
+
+    def _probability(self, score: float) -> float:
+        return 0.5 if self.calibration == "none" else super()._probability(score)
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the calibrated probability of each score; one half where calibration is off."""
+        return np.full(len(scores), 0.5) if self.calibration == "none" else super().probabilities(scores)
+
+    # -- rows as a service gets them -------------------------------------------------------------------
+
+    def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
+        """Check rows that will be learned; change nothing.
+
+        Parameters
+        ----------
+        rows : sequence of dict or list
+            Named rows, or array rows (column j is the integer name j).
+        kind : {"named", "columns"} or None
+            What earlier rows of this model were; None: what it has learned decides.
+
+        Returns
+        -------
+        "named", "columns" or None
+            What the rows are; None where there are no rows.
+
+        Raises
+        ------
+        InvalidBlock
+            Names the row, the feature and the value.
+        """
+        encoder = self._encoder
+        if kind is None and isinstance(encoder, Vocabulary):
+            kind = "columns" if encoder.arrays else "named" if encoder.words else None
+        for number, x in enumerate(rows):
+            path = f"[{number}]"
+            if isinstance(x, Mapping):
+                encoder.check(x, path)
+                found: RowKind = "named"
+                if kind == "columns" and any(isinstance(name, str) for name in x):
+                    raise InvalidBlock("features", "a list: this model's rows are arrays", "a dict", path=path)
+                if kind == "columns":
+                    found = "columns"
+            elif isinstance(x, (list, tuple)):
+                found = "columns"
+                if kind == "named":
+                    raise InvalidBlock("features", "a dict of name to value, as before", "a list", path=path)
+                _checked_list(x, path)
+                if isinstance(encoder, Vocabulary) and len(x) > encoder.capacity:
+                    raise InvalidBlock("features", f"at most {encoder.capacity} columns", len(x), path=path)
+            else:
+                raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)
+            kind = found
+        return kind
+
+    def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
+        """Learn rows that `check_rows` has passed; return the score before each update.
+
+        NaN marks a row that was skipped because its step was not finite. Rows of weight 0 are only scored.
+        """
+        if weights is None:
+            weights = np.ones(len(rows))
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                scores[a:b] = self._learn_dicts(rows[a:b], signs[a:b], weights[a:b])
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
+        return scores
+
+    def score_rows(self, rows: Sequence[Any]) -> Floats:
+        """Return the scores of rows that `check_rows` has passed; unknown names and columns count nothing."""
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                scores[a:b] = self._score(dict_block(self._encoder, rows[a:b], learn=False))
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self._score_wide(np.array(rows[part], dtype=np.float64))
+        return scores
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Name to weight of the output score, in the units that the scaler applies at present."""
+        return self._parts.learner.weights
+
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return name to contribution; they add up to the score."""
+        names = self._names()
+        idx, val = self._encoder.look_up(x)
+        columns = np.arange(val.size) if idx is None else idx
+        block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
+        z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
+        w = self._parts.learner.coefficients()
+        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True)}
+
+    def merge(self, other: Self, approximate: bool = False) -> Self:
+        """Merge `other` into this model; refused where a running scaler makes units differ."""
+        if type(other) is not type(self):
+            raise CannotMerge("Pipeline.merge", "a Pipeline", type(other).__name__)
+        if self._parts.scaling.scheduled:
+            raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._parts.resolved)
+        self._parts.learner.merge(other._parts.learner, approximate)
+        return self
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        parts = self._parts
+        learner_arrays, learner_meta = parts.learner.state_dict()
+        scaling_arrays, scaling_meta = parts.scaling.state_dict(parts.encoder.width)
+        arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
+        arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}
+        meta = {
+            "class": "Pipeline",
+            "calibration": self.calibration,
+            "scaler": self._scaler_name,
+            "encoder": self._encoder_pattern.spec,
+            "resolved": parts.resolved,
+            "spec": None if self._spec is None else self._spec.model_dump(mode="json"),
+            "learner": learner_meta,
+            "scaling": scaling_meta,
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
+        """Return the pipeline that `state_dict` described."""
+        if meta.get("class") != "Pipeline":
+            raise BadSnapshot("snapshot", "a Pipeline", meta.get("class"))
+
+        def of(prefix: str) -> snapshot.Arrays:
+            return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+        learner_meta = meta["learner"]
+        learner = learner_class(learner_meta["class"].lower()).from_state_dict(of("learner."), learner_meta)
+        made = cls(
+            _encoder_of(meta["encoder"]), *_steps_of(meta["scaler"]), learner.clone(), calibration=meta["calibration"]
+        )
+        made._scaler_name = meta["scaler"]
+        if meta["spec"] is not None:
+            made._spec = PipelineSpec.model_validate(meta["spec"])
+        made._parts = _Parts(
+            learner._encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"]
+        )
+        return made
+
+
+_EMPTY: Floats = np.empty(0)
+
+
+def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width: int) -> Block:
+    return Block(np.array([0, val.size], dtype=np.int64), idx, val, y, weights, width, Form.NAMED)
+
+
+def _sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, Learner]:
+    """Return (encoder, name of the scaling, learner) of a pipeline's steps."""
+    rest = list(steps)
+    if not rest or not isinstance(rest[-1], Learner):
+        raise InvalidParams("Pipeline", "a learner as its last step", rest[-1] if rest else None)
+    learner = rest.pop()
+    encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()
+    if not all(isinstance(step, Scaler) for step in rest):
+        wrong = next(step for step in rest if not isinstance(step, Scaler))
+        raise InvalidParams("Pipeline", "steps encoder, scalers, learner", wrong)
+    words = []
+    for step in rest:
+        if isinstance(step, AutoScale):
+            words.append("auto")
+        elif isinstance(step, Standardize):
+            words.append("standard" if step.with_mean else "scale")
+        elif isinstance(step, BoundedNorm):
+            words.append("bounded")
+        elif isinstance(step, UnitNorm):
+            words.append("l2")
+    name = "+".join(words) or "none"
+    if name != "auto" and name not in SCALERS:
+        raise InvalidParams("Pipeline", "scalers AutoScale, or Standardize and then one of BoundedNorm, UnitNorm", name)
+    return encoder, name, learner
+
+
+def _steps_of(name: str) -> list[Scaler]:
+    made: dict[str, Scaler] = {
+        "auto": AutoScale(),
+        "standard": Standardize(),
+        "scale": Standardize(with_mean=False),
+        "bounded": BoundedNorm(),
+        "l2": UnitNorm(),
+    }
+    return [made[word] for word in name.split("+") if word != "none"]
+
+
+def _encoder_of(spec: Mapping[str, Any]) -> Encoder:
+    kind = spec.get("kind")
+    allowed = {"vocabulary": {"kind", "capacity"}, "hashing": {"kind", "bits"}}
+    if kind not in allowed:
+        raise InvalidParams("encoder.kind", "'vocabulary' | 'hashing'", kind)
+    unknown = set(spec) - allowed[kind]
+    if unknown:
+        raise InvalidParams("encoder", f"only {', '.join(sorted(allowed[kind]))}", sorted(unknown)[0])
+    rest = {name: value for name, value in spec.items() if name != "kind"}
+    return Vocabulary(**rest) if kind == "vocabulary" else Hashing(**rest)
+
+
+def _checked_list(x: Sequence[Any], path: str) -> None:
+    for column, value in enumerate(x):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
+        try:
+            finite = math.isfinite(float(value))
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
+
+
+def _runs(keys: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of each run of equal keys."""
+    start = 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            if i > start:
+                yield start, i
+            start = i

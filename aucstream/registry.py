@@ -1,0 +1,52 @@
+"""The algorithms, one line each: adding a learner is its file, its test and its line here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aucstream.constraints import rules_of
+from aucstream.errors import InvalidParams, UnknownLearner
+
+if TYPE_CHECKING:
+    from aucstream.learners.base import Learner
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the command line, the documentation and the tests need to know of a learner."""
+
+    class_name: str
+    module: str
+    memory: str
+    step: str
+    paper: str
+
+
+LEARNERS: dict[str, Entry] = {
+    "solam": Entry("SOLAM", "solam", "O(d)", "O(nnz)", "Ying, Wen, Lyu, NIPS 2016"),
+    "fsauc": Entry("FSAUC", "fsauc", "O(d)", "O(nnz)", "Liu et al., ICML 2018"),
+    "psam": Entry("PSAM", "psam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, 2018"),
+    "oam": Entry("OAM", "oam", "O(capacity nnz + d)", "O(capacity nnz)", "Zhao, Hoi, Jin, Yang, ICML 2011"),
+}
+
+
+def learner_class(name: str) -> type[Learner]:
+    """Return the class of a registry name, or raise UnknownLearner naming near misses."""
+    entry = LEARNERS.get(name)
+    if entry is None:
+        raise UnknownLearner(name, LEARNERS)
+    found: type[Learner] = getattr(importlib.import_module(f"aucstream.learners.{entry.module}"), entry.class_name)
+    return found
+
+
+def make(name: str, params: Mapping[str, Any]) -> Learner:
+    """Return a learner by registry name; every parameter is checked, unknown ones are named."""
+    cls = learner_class(name)
+    rules = rules_of(cls)
+    for param in params:
+        if param not in rules:
+            raise InvalidParams(cls.__name__, f"parameters among {', '.join(rules)}", param)
+    return cls(**{param: rules[param].checked(f"{cls.__name__}.{param}", value) for param, value in params.items()})
