@@ -233,10 +233,27 @@ class Pipeline(RankingClassifier):
         return parts.learner._score(block.with_values(values))
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
-        return self._learn(_named_row(idx, val, np.array([sign]), np.array([weight]), self._encoder.width)).item()
+        parts = self._parts
+        scaling, encoder = parts.scaling, parts.encoder
+        if parts.resolved is None or (scaling.scheduled and scaling.rows_until_change() == 1):
+            row = _named_row(idx, val, np.array([sign]), np.array([weight]), encoder.width)
+            return self._learn(row).item()
+        if not scaling.scheduled:
+            return parts.learner._learn_row(idx, val, sign, weight)
+        scaling.widen(encoder.width)
+        z, length = scaling.forward_row(idx, val, encoder.kinds)
+        score = parts.learner._learn_row(idx, z, sign, weight)
+        if score == score:
+            scaling.observe_row(idx, val, length, encoder.kinds)
+        return score
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
-        return self._score(_named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)).item()
+        parts = self._parts
+        if not parts.scaling.scheduled:
+            return parts.learner._score_row(idx, val)
+        parts.scaling.widen(parts.encoder.width)
+        z, _ = parts.scaling.forward_row(idx, val, parts.encoder.kinds)
+        return parts.learner._score_row(idx, z)
 
     def _probability(self, score: float) -> float:
         return 0.5 if self.calibration == "none" else super()._probability(score)

@@ -34,14 +34,14 @@ class _Plan:
         self.pack = struct.Struct(f"{len(keys)}d").pack_into
 
     def fill(self, x: Mapping[Any, Any]) -> bool:
-        """Return whether `x` has these keys and finite numbers only; if so they are in the buffer."""
+        """Return whether `x` has these keys and numbers only; if so they are in the buffer."""
         if list(x) != self.keys:
             return False
         try:
             self.pack(self.target, 0, *x.values())
         except (struct.error, TypeError):  # not a number: the slow way decides what it is
             return False
-        return bool(all_finite(self.buffer))
+        return True
 
 
 class Encoder(abc.ABC):
@@ -90,24 +90,37 @@ class Encoder(abc.ABC):
 
     # -- rows ---------------------------------------------------------------------------------
 
+    def learn_fast(self, x: Mapping[Any, Any]) -> _Plan | None:
+        """Return the row of `x` where it has the names of the row before, and numbers only.
+
+        Whether they are finite is left to the kernel, which skips a row that is not.
+        """
+        plan = self._plan
+        return plan if plan is not None and plan.fill(x) else None
+
+    def look_up_fast(self, x: Mapping[Any, Any]) -> _Plan | None:
+        """Return the row of `x` as `learn_fast` does, for scoring; a score that is not finite tells."""
+        plan = self._score_plan
+        return plan if plan is not None and plan.fill(x) else None
+
     def learn(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
         """Return (columns, values) of a row that is learned; the arrays are valid until the next call."""
-        plan = self._plan
-        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+        plan = self.learn_fast(x)
+        if plan is not None and all_finite(plan.buffer):
             return plan.idx, plan.buffer
         return self._slow(x, learn=True)
 
     def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
         """Return (columns, values) of a row that is only scored; unknown names are left out."""
-        plan = self._score_plan
-        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+        plan = self.look_up_fast(x)
+        if plan is not None and all_finite(plan.buffer):
             return plan.idx, plan.buffer
         return self._slow(x, learn=False)
 
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
         """Raise InvalidBlock where `x` could not be learned; change nothing."""
         plan = self._plan
-        if plan is not None and len(x) == len(plan.keys) and plan.fill(x):
+        if plan is not None and isinstance(x, Mapping) and plan.fill(x) and all_finite(plan.buffer):
             return
         for name, _, _ in entries_of(x, path):
             self.check_name(name)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from aucstream.block import Block, Floats, Form
+from aucstream.block import Block, Floats, Form, Ints
 from aucstream.kernels import scaling as kernel
 from aucstream.learners.state import UnitChange
 
@@ -20,8 +20,6 @@ _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
 
 EVERY_ROW = 20  # below this the applied values change at every row
 GROWTH = 10  # later when the rows seen have grown by 1 / GROWTH
-
-_COLUMNS = ("count", "mean", "m2", "low", "high", "settled", "applied_mean", "applied_inv")
 
 
 class Scaling:
@@ -42,7 +40,9 @@ class Scaling:
         self.center = center
         self.norm: Norm = norm
         self.s = np.zeros(kernel.SIZE)
-        self.columns = kernel.empty_columns(0)
+        self.columns = np.zeros((0, kernel.WIDE))
+        self._kind = _KINDS[norm]
+        self._row = np.empty(0)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -59,9 +59,10 @@ class Scaling:
 
     def widen(self, width: int) -> None:
         """Make room for `width` columns."""
-        if self.standard and width > self.columns[0].size:
-            size = max(width, 2 * self.columns[0].size)
-            self.columns = tuple(np.concatenate([c, np.zeros(size - c.size)]) for c in self.columns)
+        if self.standard and width > len(self.columns):
+            grown = np.zeros((max(width, 2 * len(self.columns)), kernel.WIDE))
+            grown[: len(self.columns)] = self.columns
+            self.columns = grown
 
     def forward(self, block: Block, kinds: np.ndarray) -> tuple[Floats, Floats]:
         """Return (scaled values (nnz,), row norms before division (n,)) by the applied values."""
@@ -73,65 +74,63 @@ class Scaling:
             block.indices,
             block.values,
             self.standard,
-            self.center and block.form is not Form.CSR,
-            _KINDS[self.norm],
+            self._centres(block),
+            self._kind,
             kinds,
-            self.columns[6],
-            self.columns[7],
+            self.columns,
             self.s,
             out,
             norms,
         )
         return out, norms
 
+    def forward_row(self, idx: Ints | None, x: Floats, kinds: np.ndarray) -> tuple[Floats, float]:
+        """Return (scaled values, norm before division) of one named row; valid until the next call."""
+        if self._row.size != x.size:
+            self._row = np.empty(x.size)
+        length = kernel.forward_row(
+            idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, self._row
+        )
+        return self._row, length
+
+    def _centres(self, block: Block) -> bool:
+        return self.center and block.form is not Form.CSR
+
     # -- learning ----------------------------------------------------------------------------------
 
     def observe(self, block: Block, norms: Floats, scores: Floats, kinds: np.ndarray) -> None:
         """Take learned rows into the estimates; rows whose score is NaN were skipped."""
+        sparse = block.form is Form.CSR
         kernel.observe(
-            block.indptr,
-            block.indices,
-            block.values,
-            block.form is Form.CSR,
-            self.standard,
-            norms,
-            scores,
-            kinds,
-            *self.columns[:6],
-            self.s,
+            block.indptr, block.indices, block.values, sparse, self.standard, norms, scores, kinds, self.columns, self.s
         )
+
+    def observe_row(self, idx: Ints | None, x: Floats, length: float, kinds: np.ndarray) -> None:
+        """Take one learned named row into the estimates."""
+        kernel.observe_row(idx, x, False, self.standard, length, kinds, self.columns, self.s)
 
     def change(self, row: Block, kinds: np.ndarray) -> UnitChange:
         """Take one row into the estimates and make them the applied values; return what changed."""
         self.widen(row.width)
-        width = self.columns[0].size if self.standard else row.width
-        old_mean, old_inv = self.columns[6].copy(), self.columns[7].copy()
+        width = len(self.columns) if self.standard else row.width
+        old_mean = self.columns[:, kernel.APPLIED_MEAN].copy()
+        old_inv = self.columns[:, kernel.APPLIED_INV].copy()
         old_k2 = float(self.s[kernel.APPLIED_K2])
-        learned = np.zeros(1)
+        centred = self._centres(row)
         ratio = np.ones(width)
         shift = np.zeros(width)
         if self.standard:
-            kernel.observe_columns(
-                row.indptr,
-                row.indices,
-                row.values,
-                row.form is Form.CSR,
-                learned,
-                kinds,
-                *self.columns[:6],
-                self.s,
-            )
-            kernel.change_columns(kinds, *self.columns, self.s)
-            new_mean, new_inv = self.columns[6], self.columns[7]
+            kernel.observe_columns(row.indices, row.values, row.form is Form.CSR, kinds, self.columns, self.s)
+            kernel.change_columns(kinds, self.columns, self.s)
+            new_mean, new_inv = self.columns[:, kernel.APPLIED_MEAN], self.columns[:, kernel.APPLIED_INV]
             kept = (old_inv > 0.0) & (new_inv > 0.0)
-            began = (old_inv == 0.0) & (new_inv > 0.0)
             ratio[kept] = old_inv[kept] / new_inv[kept]
-            ratio[began] = 0.0  # was emitted as its sign: that weight says nothing of its slope
-            ratio[(old_inv > 0.0) & (new_inv == 0.0)] = 0.0
-            if self.center and row.form is not Form.CSR:
+            # a column that was emitted as its sign: that weight says nothing of its slope
+            ratio[(old_inv > 0.0) != (new_inv > 0.0)] = 0.0
+            if centred:
                 shift[kept] = (new_mean[kept] - old_mean[kept]) * old_inv[kept]
         _, norms = self.forward(row, kinds)
-        kernel.observe_norms(norms, learned, self.s)
+        kernel.observe_norm(float(norms[0]), self.s)
         self.s[kernel.LAST] = self.s[kernel.ROWS]
         if self.norm != "none":
             k2 = float(self.s[kernel.NORM_MEAN])
@@ -140,16 +139,14 @@ class Scaling:
                 ratio *= np.sqrt(k2 / old_k2)
                 # a typical row is divided by sqrt(k^2 + k^2), or by k
                 shift /= np.sqrt(2.0 * old_k2 if self.norm == "bounded" else old_k2)
-        centred = self.center and row.form is not Form.CSR
 
         def carry_rows(indptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
             z = val.copy()
-            kind = _KINDS[self.norm]
-            kernel.backward_rows(indptr, idx, z, self.standard, centred, kind, kinds, old_mean, old_inv, old_k2)
+            kernel.backward(indptr, idx, z, self.standard, centred, self._kind, kinds, old_mean, old_inv, old_k2)
             out = np.empty(z.size)
-            norms = np.empty(indptr.size - 1)
+            lengths = np.empty(indptr.size - 1)
             kernel.forward(
-                indptr, idx, z, self.standard, centred, kind, kinds, self.columns[6], self.columns[7], self.s, out, norms
+                indptr, idx, z, self.standard, centred, self._kind, kinds, self.columns, self.s, out, lengths
             )
             return out
 
@@ -161,7 +158,7 @@ class Scaling:
         """Return an independent copy."""
         made = Scaling(standard=self.standard, center=self.center, norm=self.norm)
         made.s = self.s.copy()
-        made.columns = tuple(column.copy() for column in self.columns)
+        made.columns = self.columns.copy()
         return made
 
     def state_dict(self, width: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -169,7 +166,7 @@ class Scaling:
         self.widen(width)
         arrays = {"s": self.s.copy()}
         if self.standard:
-            arrays |= {name: c[:width].copy() for name, c in zip(_COLUMNS, self.columns, strict=True)}
+            arrays["columns"] = self.columns[:width].copy()
         return arrays, {"standard": self.standard, "center": self.center, "norm": self.norm}
 
     @classmethod
@@ -178,5 +175,5 @@ class Scaling:
         made = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"])
         made.s = arrays["s"]
         if made.standard:
-            made.columns = tuple(arrays[name] for name in _COLUMNS)
+            made.columns = arrays["columns"]
         return made

@@ -1,19 +1,19 @@
 """Scaling of rows: estimates that move at every row, applied values that move on a schedule.
 
-Columns: count, mean, m2, low, high, settled, applied_mean, applied_inv (d,) float64. `settled` is the
-number of sparse rows whose absent entries (zeros) are already in count, mean and m2. `kinds` (d,) uint8
-says which columns are indicators: those pass unchanged and are not estimated.
-`s` (SIZE,): layout below.
+`columns` (d, WIDE) float64, one line a column: layout below. SETTLED is the number of sparse rows whose
+absent entries (zeros) are already in the column's estimates. `kinds` (d,) uint8 says which columns are
+indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout below.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from aucstream.kernels.jit import jit
 from aucstream.kernels.linear import norm
+
+COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV = range(8)
+WIDE = 8
 
 ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
 SIZE = 6
@@ -28,93 +28,101 @@ EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square st
 
 
 @jit
-def enter(j, x, count, mean, m2, low, high):
+def enter(j, x, columns):
     """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow."""
-    n = count[j]
-    if n >= YOUNG and m2[j] > 0.0:
-        reach = CUT * math.sqrt(m2[j] / n)
-        x = max(mean[j] - reach, min(mean[j] + reach, x))
-    delta = x - mean[j]
-    centre = mean[j] + delta / (n + 1.0)
-    spread = m2[j] + delta * (x - centre)
+    n = columns[j, COUNT]
+    mean = columns[j, MEAN]
+    m2 = columns[j, M2]
+    if n >= YOUNG and m2 > 0.0:
+        reach = CUT * math.sqrt(m2 / n)
+        x = max(mean - reach, min(mean + reach, x))
+    delta = x - mean
+    centre = mean + delta / (n + 1.0)
+    spread = m2 + delta * (x - centre)
     if not math.isfinite(spread):
         return
-    count[j] = n + 1.0
-    mean[j] = centre
-    m2[j] = spread
+    columns[j, COUNT] = n + 1.0
+    columns[j, MEAN] = centre
+    columns[j, M2] = spread
     if n == 0.0:
-        low[j] = x
-        high[j] = x
+        columns[j, LOW] = x
+        columns[j, HIGH] = x
     else:
-        low[j] = min(low[j], x)
-        high[j] = max(high[j], x)
+        columns[j, LOW] = min(columns[j, LOW], x)
+        columns[j, HIGH] = max(columns[j, HIGH], x)
 
 
 @jit
-def enter_zeros(j, zeros, count, mean, m2, low, high):
+def enter_zeros(j, zeros, columns):
     """Take `zeros` values 0 of column j into its estimates; writes them."""
-    n = count[j]
+    n = columns[j, COUNT]
     total = n + zeros
     if n == 0.0:
-        low[j] = 0.0
-        high[j] = 0.0
+        columns[j, LOW] = 0.0
+        columns[j, HIGH] = 0.0
     else:
-        m2[j] += mean[j] * mean[j] * (n * zeros / total)
-        mean[j] *= n / total
-        low[j] = min(low[j], 0.0)
-        high[j] = max(high[j], 0.0)
-    count[j] = total
+        columns[j, M2] += columns[j, MEAN] * columns[j, MEAN] * (n * zeros / total)
+        columns[j, MEAN] *= n / total
+        columns[j, LOW] = min(columns[j, LOW], 0.0)
+        columns[j, HIGH] = max(columns[j, HIGH], 0.0)
+    columns[j, COUNT] = total
 
 
 @jit
-def observe_columns(indptr, idx, val, sparse, scores, kinds, count, mean, m2, low, high, settled, s):
-    """Take rows (n,) into the columns' estimates, but for those whose score is NaN (skipped)."""
-    for i in range(scores.size):
-        if math.isnan(scores[i]):
+def observe_columns(idx, x, sparse, kinds, columns, s):
+    """Take one row into the columns' estimates; writes columns, s."""
+    if sparse:
+        s[SPARSE_ROWS] += 1.0
+    for k in range(x.size):
+        if idx is None:
+            j = k
+        else:
+            j = idx[k]
+        if kinds[j] == INDICATOR:
             continue
         if sparse:
-            s[SPARSE_ROWS] += 1.0
-        for k in range(indptr[i], indptr[i + 1]):
-            if idx is None:
-                j = k - indptr[i]
-            else:
-                j = idx[k]
-            if kinds[j] == INDICATOR:
-                continue
-            if sparse:
-                zeros = s[SPARSE_ROWS] - 1.0 - settled[j]
-                if zeros > 0.0:
-                    enter_zeros(j, zeros, count, mean, m2, low, high)
-                settled[j] = s[SPARSE_ROWS]
-            enter(j, val[k], count, mean, m2, low, high)
+            zeros = s[SPARSE_ROWS] - 1.0 - columns[j, SETTLED]
+            if zeros > 0.0:
+                enter_zeros(j, zeros, columns)
+            columns[j, SETTLED] = s[SPARSE_ROWS]
+        enter(j, x[k], columns)
 
 
 @jit
-def observe_norms(norms, scores, s):
-    """Count rows, and take their norms (n,) into the mean square, but for skipped ones; writes s."""
+def observe_norm(length, s):
+    """Count a row, and take its norm into the mean square; writes s."""
+    s[ROWS] += 1.0
+    if length > 0.0:
+        if s[NORM_ROWS] > 0.0:
+            length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))
+        s[NORM_ROWS] += 1.0
+        s[NORM_MEAN] += (length * length - s[NORM_MEAN]) / s[NORM_ROWS]
+
+
+@jit
+def observe_row(idx, x, sparse, standard, length, kinds, columns, s):
+    """Take one learned row, whose norm before division was `length`, into all estimates."""
+    if standard:
+        observe_columns(idx, x, sparse, kinds, columns, s)
+    observe_norm(length, s)
+
+
+@jit
+def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s):
+    """Take learned rows (n,) into all estimates, but for those whose score is NaN (skipped)."""
     for i in range(scores.size):
         if math.isnan(scores[i]):
             continue
-        s[ROWS] += 1.0
-        length = norms[i]
-        if length > 0.0:
-            if s[NORM_ROWS] > 0.0:
-                length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))
-            s[NORM_ROWS] += 1.0
-            s[NORM_MEAN] += (length * length - s[NORM_MEAN]) / s[NORM_ROWS]
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            observe_row(None, val[a:b], sparse, standard, norms[i], kinds, columns, s)
+        else:
+            observe_row(idx[a:b], val[a:b], sparse, standard, norms[i], kinds, columns, s)
 
 
 @jit
-def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, count, mean, m2, low, high, settled, s):
-    """Both of the above: what a learned block leaves in the estimates."""
-    if standard:
-        observe_columns(indptr, idx, val, sparse, scores, kinds, count, mean, m2, low, high, settled, s)
-    observe_norms(norms, scores, s)
-
-
-@jit
-def change_columns(kinds, count, mean, m2, low, high, settled, applied_mean, applied_inv, s):
-    """Make the estimates the applied values; writes applied_mean, applied_inv. O(d).
+def change_columns(kinds, columns, s):
+    """Make the estimates the applied values; writes columns. O(d).
 
     The prior variance of a column is its squared range times the mean, over columns, of variance over
     squared range: a column that was almost constant so far is not blown up, and nothing depends on
@@ -122,46 +130,48 @@ def change_columns(kinds, count, mean, m2, low, high, settled, applied_mean, app
     """
     relative = 0.0
     varied = 0.0
-    width = min(count.size, kinds.size)
+    width = min(columns.shape[0], kinds.size)
     for j in range(width):
         if kinds[j] == INDICATOR:
             continue
-        zeros = s[SPARSE_ROWS] - settled[j]
-        if zeros > 0.0 and (count[j] > 0.0 or settled[j] > 0.0):
-            enter_zeros(j, zeros, count, mean, m2, low, high)
-            settled[j] = s[SPARSE_ROWS]
-        if m2[j] > 0.0 and high[j] > low[j]:
-            share = math.sqrt(m2[j] / count[j]) / (high[j] - low[j])
+        zeros = s[SPARSE_ROWS] - columns[j, SETTLED]
+        if zeros > 0.0 and columns[j, COUNT] > 0.0:
+            enter_zeros(j, zeros, columns)
+            columns[j, SETTLED] = s[SPARSE_ROWS]
+        reach = columns[j, HIGH] - columns[j, LOW]
+        if columns[j, M2] > 0.0 and reach > 0.0:
+            share = math.sqrt(columns[j, M2] / columns[j, COUNT]) / reach
             relative += share * share
             varied += 1.0
     if varied > 0.0:
         relative /= varied
     for j in range(width):
-        if kinds[j] == INDICATOR or count[j] == 0.0:
+        if kinds[j] == INDICATOR or columns[j, COUNT] == 0.0:
             continue
-        applied_mean[j] = mean[j]
-        applied_inv[j] = 0.0
-        if m2[j] > 0.0 and high[j] > low[j]:
-            reach = high[j] - low[j]
-            variance = (m2[j] + PRIOR * relative * reach * reach) / (count[j] + PRIOR)
+        columns[j, APPLIED_MEAN] = columns[j, MEAN]
+        columns[j, APPLIED_INV] = 0.0
+        reach = columns[j, HIGH] - columns[j, LOW]
+        if columns[j, M2] > 0.0 and reach > 0.0:
+            variance = (columns[j, M2] + PRIOR * relative * reach * reach) / (columns[j, COUNT] + PRIOR)
             if math.isfinite(variance) and variance > 0.0:
                 inverse = 1.0 / math.sqrt(variance)
                 if math.isfinite(inverse):
-                    applied_inv[j] = inverse
+                    columns[j, APPLIED_INV] = inverse
 
 
 @jit
-def scaled(x, j, centred, kinds, applied_mean, applied_inv):
+def scaled(x, j, centred, kinds, columns):
     """Return the emitted value of x in column j: standardised, its sign where j never varied, or x itself."""
     if kinds[j] == INDICATOR:
         return x
-    if applied_inv[j] == 0.0:
+    inverse = columns[j, APPLIED_INV]
+    if inverse == 0.0:
         if x > 0.0:
             return 1.0
         if x < 0.0:
             return -1.0
         return 0.0
-    z = ((x - applied_mean[j]) if centred else x) * applied_inv[j]
+    z = ((x - columns[j, APPLIED_MEAN]) if centred else x) * inverse
     return max(-EMITTED_LIMIT, min(EMITTED_LIMIT, z))
 
 
@@ -170,39 +180,45 @@ def divide(x, k2, kind, length):
     """Divide the row x (n,) in place by what `kind` says; `length` is its norm."""
     if length == 0.0 or kind == NO_NORM:
         return
-    if kind == UNIT or k2 == 0.0:
+    if kind == UNIT or k2 == 0.0 or length > 1e150:
         by = length
-    elif length < 1e150:
-        by = math.sqrt(k2 + length * length)
     else:
-        by = length
+        by = math.sqrt(k2 + length * length)
     for k in range(x.size):
         x[k] /= by
 
 
 @jit
-def forward(
-    indptr, idx, val, standard, centred, kind, kinds, applied_mean, applied_inv, s, out, norms
-):  # fmt: skip
-    """Write scaled values to out (nnz,) and each row's norm before division to norms (n,)."""
-    for i in range(norms.size):
-        a, b = indptr[i], indptr[i + 1]
-        if standard:
-            for k in range(a, b):
-                if idx is None:
-                    j = k - a
-                else:
-                    j = idx[k]
-                out[k] = scaled(val[k], j, centred, kinds, applied_mean, applied_inv)
-        else:
-            for k in range(a, b):
-                out[k] = val[k]
-        norms[i] = norm(out[a:b])
-        divide(out[a:b], s[APPLIED_K2], kind, norms[i])
+def forward_row(idx, x, standard, centred, kind, kinds, columns, s, out):
+    """Write the scaled row to out (n,); return its norm before division."""
+    if standard:
+        for k in range(x.size):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            out[k] = scaled(x[k], j, centred, kinds, columns)
+    else:
+        for k in range(x.size):
+            out[k] = x[k]
+    length = norm(out)
+    divide(out, s[APPLIED_K2], kind, length)
+    return length
 
 
 @jit
-def backward_rows(indptr, idx, z, standard, centred, kind, kinds, applied_mean, applied_inv, k2):
+def forward(indptr, idx, val, standard, centred, kind, kinds, columns, s, out, norms):
+    """Write scaled values to out (nnz,) and each row's norm before division to norms (n,)."""
+    for i in range(norms.size):
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            norms[i] = forward_row(None, val[a:b], standard, centred, kind, kinds, columns, s, out[a:b])
+        else:
+            norms[i] = forward_row(idx[a:b], val[a:b], standard, centred, kind, kinds, columns, s, out[a:b])
+
+
+@jit
+def backward(indptr, idx, z, standard, centred, kind, kinds, old_mean, old_inv, k2):
     """Undo `forward` on buffered rows in place, as far as it can be undone; writes z."""
     for i in range(indptr.size - 1):
         a, b = indptr[i], indptr[i + 1]
@@ -217,15 +233,10 @@ def backward_rows(indptr, idx, z, standard, centred, kind, kinds, applied_mean, 
             x = z[k] * by
             j = idx[k]
             if standard and kinds[j] != INDICATOR:
-                if applied_inv[j] == 0.0:
-                    x = applied_mean[j]
+                if old_inv[j] == 0.0:
+                    x = old_mean[j]
                 else:
-                    x = x / applied_inv[j]
+                    x = x / old_inv[j]
                     if centred:
-                        x += applied_mean[j]
+                        x += old_mean[j]
             z[k] = x
-
-
-def empty_columns(width: int) -> tuple[np.ndarray, ...]:
-    """Return count, mean, m2, low, high, settled, applied_mean, applied_inv, all zero."""
-    return tuple(np.zeros(width) for _ in range(8))

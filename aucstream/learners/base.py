@@ -57,6 +57,7 @@ class Learner(RankingClassifier):
             self._seed = secrets.randbits(63) if seed is None else int(seed)
         self._program: Program = self._chosen_program()
         self._kernel_params: tuple[float, ...] = self._numbers()
+        self._buffered = self._slots() > 0
         self._encoder: Encoder = Vocabulary()
         self._reset()
         self._built = True
@@ -145,28 +146,24 @@ class Learner(RankingClassifier):
     # -- learning and scoring ----------------------------------------------------------------------
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
-        self._ensure(self._encoder.width)
-        one = self._one.of(val.size)
-        if self._slots():
+        if self._encoder.width > self._capacity:
+            self._ensure(self._encoder.width)
+        if self._buffered:
             self._reserve(val.size, val.size)
-        one.y[0] = sign
-        one.weight[0] = weight
-        self._program.learn_block(
-            *self._arrays, self._ledger, one.indptr, idx, val, one.y, one.weight, one.out, *self._kernel_params
-        )
-        return one.out.item()
+        return self._program.learn_row(*self._arrays, self._ledger, idx, val, sign, weight, *self._kernel_params)
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
-        one = self._one.of(val.size)
-        self._program.score_block(
-            *self._arrays, self._ledger, one.indptr, idx, val, one.out, *self._kernel_params
-        )
+        if self._encoder.width > self._capacity:
+            self._ensure(self._encoder.width)
+        one = self._one
+        one.indptr[1] = val.size
+        self._program.score_block(*self._arrays, self._ledger, one.indptr, idx, val, one.out, *self._kernel_params)
         return one.out.item()
 
     def _learn(self, block: Block) -> Floats:
         self._ensure(max(block.width, self._encoder.width))
         out = np.empty(len(block))
-        if not self._slots():
+        if not self._buffered:
             self._run(block, out)
             return out
         for start in range(0, len(block), ROWS_AT_ONCE):
@@ -255,7 +252,7 @@ class Learner(RankingClassifier):
                 fields[name][:d] = np.where(
                     change.ratio == 0.0, 0.0, (fields[name][:d] - count * change.shift) / safe
                 )
-        if self._slots():
+        if self._buffered:
             self._carry_rows(change)
         self._settle()
 
@@ -358,19 +355,13 @@ class Learner(RankingClassifier):
 
 
 class _OneRow:
-    """Arrays for calls with one row, made once a length."""
+    """Arrays for scoring one row, made once."""
 
-    __slots__ = ("indptr", "out", "weight", "y")
+    __slots__ = ("indptr", "out")
 
     def __init__(self) -> None:
         self.indptr = np.zeros(2, dtype=np.int64)
-        self.y = np.zeros(1)
-        self.weight = np.zeros(1)
         self.out = np.zeros(1)
-
-    def of(self, size: int) -> _OneRow:
-        self.indptr[1] = size
-        return self
 
 
 def _plain(value: Any) -> Any:

@@ -101,18 +101,21 @@ class RankingClassifier(base.MiniBatchClassifier):
         NonFiniteStep
             The step would have made a state non-finite; the row was skipped whole.
         """
-        self._learn_dict(x, self._sign(y), w)
-
-    def _sign(self, y: Any) -> float:
-        if type(y) in _PLAIN_LABEL_TYPES:
-            sign = _PLAIN_LABELS.get(y)
-            if sign is not None:
-                return sign
-        return sign_of(y)
+        sign = _PLAIN_LABELS.get(y) if type(y) in _PLAIN_LABEL_TYPES else None
+        if sign is None:
+            sign = sign_of(y)
+        self._learn_dict(x, sign, w)
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
         """Learn one dict with its sign; return the score before the update."""
-        if weight != 1.0:
+        if weight == 1.0:
+            plan = self._encoder.learn_fast(x)
+            if plan is not None:
+                score = self._learn_row(plan.idx, plan.buffer, sign, 1.0)
+                if score == score:
+                    return score
+                # skipped, nothing changed: the slow way says why
+        else:
             weight = float(weights_of([weight], 1)[0])
             if weight == 0.0:
                 if not isinstance(x, Mapping):
@@ -130,6 +133,11 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the ranking score of `x`: higher is more positive. Changes nothing."""
+        plan = self._encoder.look_up_fast(x)
+        if plan is not None:
+            score = self._score_row(plan.idx, plan.buffer)
+            if -math.inf < score < math.inf:
+                return score
         return self._score_row(*self._encoder.look_up(x))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:

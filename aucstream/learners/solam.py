@@ -227,10 +227,10 @@ class L1State(NamedTuple):
 
 
 _L2 = Program(
-    L2State, learn_block_l2, score_block_l2, settle_l2, (Offset("scalars", A, "v"), Offset("scalars", B, "v"))
+    L2State, step_l2, learn_block_l2, score_block_l2, settle_l2, (Offset("scalars", A, "v"), Offset("scalars", B, "v"))
 )
 _L1 = Program(
-    L1State, learn_block_l1, score_block_l1, settle_l1, (Offset("scalars", A, "z"), Offset("scalars", B, "z"))
+    L1State, step_l1, learn_block_l1, score_block_l1, settle_l1, (Offset("scalars", A, "z"), Offset("scalars", B, "z"))
 )
 
 

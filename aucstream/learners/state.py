@@ -96,6 +96,8 @@ class Program:
     ----------
     state : type
         The annotated NamedTuple.
+    learn_row : function
+        (*state, ledger, idx, x, y, weight, *params) -> score before the step; NaN where it was skipped.
     learn_block : function
         (*state, ledger, indptr, idx, val, y, weights, out, *params): one step a row; out (n,) gets the
         output score before each step, NaN where a row was skipped.
@@ -107,6 +109,7 @@ class Program:
     """
 
     state: type
+    learn_row: Callable[..., float]
     learn_block: Callable[..., None]
     score_block: Callable[..., None]
     settle: Callable[..., None]
