@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from aucstream.kernels.jit import jit
+from aucstream.kernels.linear import norm
 from aucstream.kernels.random import below
 
 START, LENGTH, ROOM = 0, 1, 2
@@ -52,6 +53,34 @@ def store(slot, idx, x, factor, slots, pool_idx, pool_val):
         else:
             pool_idx[start + k] = idx[k]
         pool_val[start + k] = factor * x[k]
+
+
+@jit
+def offer(generator, idx, x, factor, first, seen, capacity, policy, slots, pool_idx, pool_val):
+    """Offer `factor x` as the `seen`-th row (from 1) of the class whose slots begin at `first`.
+
+    Writes generator, slots, pool_idx, pool_val.
+    """
+    slot = chosen_slot(generator, seen, min(seen - 1, capacity), capacity, policy)
+    if slot >= 0:
+        store(first + slot, idx, x, factor, slots, pool_idx, pool_val)
+
+
+@jit
+def rescale(ratio, slots, pool_val):
+    """Multiply all rows by `ratio`; writes pool_val."""
+    for k in range(slots[slots.shape[0] - 1, START]):
+        pool_val[k] *= ratio
+
+
+@jit
+def longest(slots, pool_val):
+    """Return the largest norm of a buffered row."""
+    top = 0.0
+    for k in range(slots.shape[0] - 1):
+        start = slots[k, START]
+        top = max(top, norm(pool_val[start : start + slots[k, LENGTH]]))
+    return top
 
 
 @jit

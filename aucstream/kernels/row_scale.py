@@ -14,6 +14,7 @@ from aucstream.kernels.ledger import KAPPA2, KAPPA_ROWS
 YOUNG = 20  # rows within which a first huge row may still be forgotten
 HUGE = 1000.0  # ratio of norms that makes a young mean start anew
 NORM_LIMIT = 1e150  # norms enter squared
+NORM_FLOOR = 1e-150
 
 
 @jit
@@ -29,12 +30,12 @@ def next_scale(ledger, length, kappa):
         before = math.sqrt(mean)
         if rows > 0.0 and rows < YOUNG and length * HUGE < before:
             rows = 1.0
-            mean = length * length
+            mean = max(length, NORM_FLOOR) * max(length, NORM_FLOOR)
         else:
             entering = length
             if rows > 0.0:
                 entering = min(entering, 2.0 * before)
-            entering = min(entering, NORM_LIMIT)
+            entering = max(NORM_FLOOR, min(entering, NORM_LIMIT))
             rows += 1.0
             mean += (entering * entering - mean) / rows
     if kappa > 0.0:
@@ -51,3 +52,14 @@ def store_scale(ledger, mean, rows):
     """Keep what `next_scale` returned; writes ledger."""
     ledger[KAPPA2] = mean
     ledger[KAPPA_ROWS] = rows
+
+
+@jit
+def restart_ratio(ledger, scale, rows, kappa):
+    """Return kappa_t over the one before where `next_scale` starts anew, else 1; reads the old ledger.
+
+    Rows kept from before are multiplied by it, so that they go on to count as x / kappa.
+    """
+    if kappa > 0.0 or rows != 1.0 or ledger[KAPPA_ROWS] == 0.0:
+        return 1.0
+    return scale / math.sqrt(ledger[KAPPA2])
