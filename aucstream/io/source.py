@@ -105,6 +105,7 @@ class Source(io.RawIOBase):
         self._lines = 0
         self._ready = memoryview(b"")
         self._packed = b""
+        self._at = 0
         if compression is None:
             while len(self._packed) < 10 and (more := self._take(HEAD_BYTES)):
                 self._packed += more
@@ -114,6 +115,7 @@ class Source(io.RawIOBase):
         self.compression = compression
         self._step = READ_BYTES
         self._inflater: _Decompressor | None = None
+        self._members = 0
         if compression is not None:
             self._new, self._step = _DECOMPRESSORS[compression]
 
@@ -170,31 +172,31 @@ class Source(io.RawIOBase):
         if self.compression is None:
             return self._take(n)
         while True:
-            packed = self._packed or self._take(READ_BYTES)
-            if not packed:
+            if self._at == len(self._packed):
+                self._packed, self._at = self._take(READ_BYTES), 0
+            step = self._packed[self._at : self._at + self._step]
+            if not step:
                 if self._inflater is not None:
                     raise self._damaged("it ends too early")
                 return b""
-            step, self._packed = packed[: self._step], packed[self._step :]
+            self._at += len(step)
             if self._inflater is None:
-                step = self._between_members(step)
-                if not step:
-                    continue
+                if self._members and self.compression == "gzip":
+                    step = step.lstrip(b"\0")  # zero bytes may pad the end, as on tapes
+                    if not step:
+                        continue
                 self._inflater = self._new()
             try:
                 data = self._inflater.decompress(step)
             except _DAMAGE as error:
                 raise self._damaged(str(error)) from error
             if self._inflater.eof:  # compressed files may be laid end to end
-                self._packed = self._inflater.unused_data + self._packed
+                self._at -= len(self._inflater.unused_data)
                 self._inflater = None
+                self._members += 1
             if data:
                 self._lines += data.count(b"\n")
                 return data
-
-    def _between_members(self, step: bytes) -> bytes:
-        """Drop what may pad a gzip file (zero bytes, as on tapes)."""
-        return step.lstrip(b"\0") if self.compression == "gzip" and self.bytes_read > len(step) else step
 
     def _damaged(self, reason: str) -> BadRow:
         return BadRow(

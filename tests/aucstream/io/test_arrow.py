@@ -136,6 +136,9 @@ def test_a_stream_may_be_compressed_and_piped_a_file_may_not(tmp_path: Path, pa:
         packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
         if kind == "stream":
             assert rows_of(packed)[0].y.tolist() == [-1, 1]
+            packed.write_bytes(packed.read_bytes()[:-20])
+            with pytest.raises(BadRow, match=r"s\.arrow\.gz.*whole gzip data"):
+                rows_of(packed)
         else:
             with pytest.raises(InvalidParams, match=r"expected a plain file: .* is read from its end"):
                 read(packed, label="y")

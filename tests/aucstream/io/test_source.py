@@ -113,6 +113,9 @@ def test_zero_bytes_may_pad_gzip(tmp_path: Path) -> None:
     path = tmp_path / "padded.svm.gz"
     path.write_bytes(gzip.compress(b"1 1:1\n") + bytes(100_000))
     assert [len(block) for block in read(path)] == [1]
+    path.write_bytes(bytes(100))
+    with pytest.raises(BadRow, match="whole gzip data"):
+        list(read(path))
 
 
 @pytest.mark.parametrize("suffix", ["", *PACK])
