@@ -71,7 +71,7 @@ class Pipeline(RankingClassifier):
     Parameters
     ----------
     *steps : Vocabulary or Hashing, scalers, learner
-        In this order; encoder and scalers may be left out. The scalers are `AutoScale` or `Standardize`
+        In this order; encoder and scalers may be left out. No steps at all: `AutoScale(), PSAM()`. The scalers are `AutoScale` or `Standardize`
         and then `BoundedNorm` or `UnitNorm`. The steps given are patterns: the pipeline works on fresh
         copies and never changes them.
     calibration : {"logistic", "none"}
@@ -417,7 +417,9 @@ def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width:
 def _sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, Learner]:
     """Return (encoder, name of the scaling, learner) of a pipeline's steps."""
     rest = list(steps)
-    if not rest or not isinstance(rest[-1], Learner):
+    if not rest:
+        rest = [AutoScale(), make("psam", {})]
+    if not isinstance(rest[-1], Learner):
         raise InvalidParams("Pipeline", "a learner as its last step", rest[-1] if rest else None)
     learner = rest.pop()
     encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()

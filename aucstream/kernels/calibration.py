@@ -31,7 +31,7 @@ LONGEST_STEP = 1.0  # change of the row's own log odds
 RIDGE = 1e-3
 SLOPE_MIN, SLOPE_MAX = 1e-3, 1e3
 INTERCEPT_MAX = 50.0
-RMS_LIMIT = 1e150
+RMS2_MIN, RMS2_MAX = 1e-200, 1e200
 
 
 @jit
@@ -57,20 +57,15 @@ def calibrate(ledger, score, y, weight):
         ledger[CAL_SLOPE] = 1.0
         ledger[CAL_INTERCEPT] = math.log(ledger[CAL_POSITIVE] / ledger[CAL_NEGATIVE])
         ledger[CAL_H22] = 1.0
+        ledger[CAL_RMS2] = 1.0  # the unit of every margin; first scores are rounding noise
     rows = ledger[CAL_ROWS] + 1.0
     forget = max(1.0 / MEMORY, 2.0 / (rows + 20.0))
-    size = min(abs(score), RMS_LIMIT)
     rms2 = ledger[CAL_RMS2]
-    if rms2 > 0.0:
-        size = min(size, 10.0 * math.sqrt(rms2))
-        rms2 += forget * (size * size - rms2)
-    else:
-        rms2 = size * size
+    size = min(abs(score), 10.0 * math.sqrt(rms2))
+    rms2 = max(RMS2_MIN, min(RMS2_MAX, rms2 + forget * (size * size - rms2)))
     ledger[CAL_ROWS] = rows
     ledger[CAL_RMS2] = rms2
-    s = 0.0
-    if rms2 > 0.0:
-        s = max(-CUT, min(CUT, score / math.sqrt(rms2)))
+    s = max(-CUT, min(CUT, score / math.sqrt(rms2)))
     p = sigmoid(ledger[CAL_SLOPE] * s + ledger[CAL_INTERCEPT])
     g = weight * (p - (1.0 if y > 0.0 else 0.0))
     curvature = weight * max(p * (1.0 - p), LEAST_CURVATURE)
@@ -98,7 +93,7 @@ def calibrate(ledger, score, y, weight):
 @jit
 def shift_calibration(ledger, shift):
     """Follow scores that all became `score - shift`; writes ledger."""
-    if ledger[CAL_ON] == 0.0 or ledger[CAL_RMS2] == 0.0:
+    if ledger[CAL_ON] == 0.0:
         return
     d = shift / math.sqrt(ledger[CAL_RMS2])
     h12, h22 = ledger[CAL_H12], ledger[CAL_H22]
@@ -116,5 +111,4 @@ def probabilities(ledger, scores, out):
         return
     rms = math.sqrt(ledger[CAL_RMS2])
     for i in range(scores.size):
-        s = scores[i] / rms if rms > 0.0 else 0.0
-        out[i] = sigmoid(ledger[CAL_SLOPE] * s + ledger[CAL_INTERCEPT])
+        out[i] = sigmoid(ledger[CAL_SLOPE] * (scores[i] / rms) + ledger[CAL_INTERCEPT])

@@ -160,10 +160,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         ledger = self._ledger
         if ledger[CAL_ON] == 0.0:
             return 0.5
-        z = ledger.item(CAL_INTERCEPT)
-        rms2 = ledger.item(CAL_RMS2)
-        if rms2 > 0.0:
-            z += ledger.item(CAL_SLOPE) * (score / math.sqrt(rms2))
+        z = ledger.item(CAL_SLOPE) * (score / math.sqrt(ledger.item(CAL_RMS2))) + ledger.item(CAL_INTERCEPT)
         if z >= 0.0:
             return 1.0 / (1.0 + math.exp(-z)) if z < 745.0 else 1.0
         return math.exp(z) / (1.0 + math.exp(z)) if z > -745.0 else 0.0
@@ -353,9 +350,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         ledger = self._ledger
         if ledger[CAL_ON] == 0.0:
             return None
-        rms = math.sqrt(ledger[CAL_RMS2])
-        slope = ledger.item(CAL_SLOPE) / rms if rms > 0.0 else 0.0
-        return slope, ledger.item(CAL_INTERCEPT)
+        return ledger.item(CAL_SLOPE) / math.sqrt(ledger.item(CAL_RMS2)), ledger.item(CAL_INTERCEPT)
 
     def _names(self) -> list[Any]:
         if isinstance(self._encoder, Hashing):
