@@ -115,9 +115,11 @@ class CsvReader:
         self._file = source.name
         self._chunk_rows = chunk_rows
         text = _text_lines(source)
-        header_line = next(text, "")
-        self.delimiter = delimiter or _sniff_delimiter(header_line)
-        self._reader = csv.reader(itertools.chain([header_line], text), delimiter=self.delimiter, strict=True)
+        top: list[str] = []  # down to the header
+        while not (top and top[-1].strip()) and (line := next(text, "")):
+            top.append(line)
+        self.delimiter = delimiter or _sniff_delimiter(top[-1] if top else "")
+        self._reader = csv.reader(itertools.chain(top, text), delimiter=self.delimiter, strict=True)
         header = next(self._records(None), None)
         if header is None:
             raise BadRow(self._file, 1, "", "a header line with the names of the columns", "")

@@ -63,6 +63,12 @@ def test_a_delimiter_within_quotes_is_not_counted() -> None:
     assert reader('"a,b,c,d";y\n1;0\n').delimiter == ";"
 
 
+def test_blank_lines_may_come_before_the_header() -> None:
+    chunk = rows("\n\r\na;y\n\n1;0\n")
+    assert chunk.features == [{"a": 1.0}]
+    assert chunk.lines.tolist() == [5]
+
+
 def test_any_delimiter_can_be_given() -> None:
     assert rows("a|y\n1|0\n", delimiter="|").features == [{"a": 1.0}]
     for wrong in ("", ",,", "\n", '"'):
