@@ -9,7 +9,11 @@ weight j owes sign(z_j) (|z_j| (gam - gam_j) - (psi - psi_j)) since its last set
 
 Arrays: z, total, gam_at, psi_at (d,); heap_key, heap_idx (2 d + 64,); `ball` (SIZE,), layout below.
 A heap entry is stale when its key is no longer |z_j|. The heap is scratch: it is built when the
-constraint first binds and may be dropped at any time.
+constraint first binds and may be dropped at any time. Equal keys go by column, so that what a heap
+yields does not depend on how it was made.
+
+With a `centre` (d,), `ball` is (SIZE_CENTRED,) and GAP2 = sum (w_j - centre_j)^2 is kept as well, by
+SIGNED = sum over live j of sign(w_j) centre_j.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from aucstream.kernels.jit import jit
 
 TH, MASS, LIVE, GAM, PSI, HEAP_N, HEAP_ON = range(7)  # layout of `ball`; MASS = sum |w_j|
 SIZE = 7
+GAP2, SIGNED = 7, 8
+SIZE_CENTRED = 9
 REBASE = 1e3  # fold th into z when th * live exceeds this many radii: keeps 13 digits of w
 
 
@@ -68,6 +74,11 @@ def settle_one(j, z, total, gam_at, psi_at, ball):
 
 
 @jit
+def _before(key, j, other_key, other_j):
+    return key < other_key or (key == other_key and j < other_j)
+
+
+@jit
 def _sift_down(key, item, n, start):
     i = start
     k, j = key[i], item[i]
@@ -75,9 +86,9 @@ def _sift_down(key, item, n, start):
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and key[child + 1] < key[child]:
+        if child + 1 < n and _before(key[child + 1], item[child + 1], key[child], item[child]):
             child += 1
-        if key[child] >= k:
+        if not _before(key[child], item[child], k, j):
             break
         key[i], item[i] = key[child], item[child]
         i = child
@@ -109,7 +120,7 @@ def _push(j, z, heap_key, heap_idx, ball):
     i = n
     while i > 0:
         parent = (i - 1) // 2
-        if heap_key[parent] <= k:
+        if not _before(k, j, heap_key[parent], heap_idx[parent]):
             break
         heap_key[i], heap_idx[i] = heap_key[parent], heap_idx[parent]
         i = parent
@@ -127,7 +138,7 @@ def _pop(heap_key, heap_idx, ball):
 
 
 @jit
-def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
+def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=None):
     """Add c x to the weights, settling each touched sum first; writes all arrays."""
     th = ball[TH]
     for k in range(x.size):
@@ -144,6 +155,8 @@ def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
         ball[MASS] += abs(new) - abs(old)
         if old != 0.0:
             ball[LIVE] -= 1.0
+            if centre is not None:
+                ball[SIGNED] -= centre[j] if old > 0.0 else -centre[j]
         if new > 0.0:
             z[j] = new + th
         elif new < 0.0:
@@ -154,6 +167,11 @@ def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
         if z[j] == th or z[j] == -th:
             ball[MASS] -= abs(new)
             z[j] = 0.0
+            new = 0.0
+        if centre is not None:
+            ball[GAP2] += (new - old) * ((new - centre[j]) + (old - centre[j]))
+            if new != 0.0:
+                ball[SIGNED] += centre[j] if new > 0.0 else -centre[j]
         if z[j] != 0.0:
             ball[LIVE] += 1.0
             if ball[HEAP_ON] != 0.0:
@@ -161,7 +179,7 @@ def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
 
 
 @jit
-def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
+def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=None):
     """Project on the l1 ball of `radius`; writes all arrays. O(1) while the constraint is idle."""
     if ball[MASS] <= radius:
         return
@@ -176,11 +194,17 @@ def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
         least = key - ball[TH]
         if least <= share:
             settle_one(j, z, total, gam_at, psi_at, ball)
+            if centre is not None:
+                towards = centre[j] if z[j] > 0.0 else -centre[j]
+                ball[GAP2] -= least * (least - 2.0 * towards)
+                ball[SIGNED] -= towards
             z[j] = 0.0
             ball[MASS] -= least
             ball[LIVE] -= 1.0
             _pop(heap_key, heap_idx, ball)
         else:
+            if centre is not None:
+                ball[GAP2] += share * (share * ball[LIVE] - 2.0 * (ball[MASS] - ball[SIGNED]))
             ball[TH] += share
             ball[MASS] = radius
             break
@@ -188,11 +212,11 @@ def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball):
         ball[MASS] = 0.0
         ball[LIVE] = 0.0
     if ball[TH] * ball[LIVE] > REBASE * radius:
-        settle(z, total, gam_at, psi_at, ball)
+        settle(z, total, gam_at, psi_at, ball, centre)
 
 
 @jit
-def settle(z, total, gam_at, psi_at, ball):
+def settle(z, total, gam_at, psi_at, ball, centre=None):
     """Write weights into z (th = 0), sums into total, and recount; the heap is dropped. O(d)."""
     mass = 0.0
     live = 0.0
@@ -204,6 +228,17 @@ def settle(z, total, gam_at, psi_at, ball):
         if z[j] != 0.0:
             live += 1.0
         psi_at[j] = 0.0
+    if centre is not None:
+        gap2 = 0.0
+        signed = 0.0
+        for j in range(z.size):
+            gap2 += (z[j] - centre[j]) * (z[j] - centre[j])
+            if z[j] > 0.0:
+                signed += centre[j]
+            elif z[j] < 0.0:
+                signed -= centre[j]
+        ball[GAP2] = gap2
+        ball[SIGNED] = signed
     ball[TH] = 0.0
     ball[PSI] = 0.0
     ball[MASS] = mass
