@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from .asam import ASAM
 from .buffers import Buffer
 from .cbr import CBR
 from .fsauc import FSAUC
+from .ftrl import FTRL
+from .mba import MBA, kkt_residual, mba_sampled, pair_moments, solve_diagonal, solve_elastic_net, solve_l2
+from .minibatch import MiniBatchAUC
 from .moments import ClassMoments
 from .oam import OAM
 from .opauc import OPAUC, SketchedMoments, pair_gradient
@@ -27,6 +31,7 @@ from .solam import SOLAM, saddle_gradient
 from .spam import SPAM, prox, spam_batch, spam_slope
 from .spdam import SPDAM, PrimalDual, spdam_batch
 from .streams import cosine, gaussian_stream
+from .univariate import OnlineLogistic, UnivariateExp, sigmoid
 from .vrspam import VRSPAM, vrspam_batch
 
 Make = Callable[..., Any]
@@ -59,9 +64,37 @@ PAIRWISE: dict[str, Make] = {
     "cbr-diag": lambda **k: CBR(capacity=10, **k),
     "cbr-full": lambda **k: CBR(capacity=10, covariance="full", policy="reservoir", **k),
 }
-ALL = {**SADDLE, **PROXIMAL, **PAIRWISE}
-AXES = ("solam-l1", "fsauc", "fsauc-n", "spam-net", "vrspam-net", "opauc-diag", "adaoam", "cbr-diag")
-ROTATES = [name for name in ALL if name not in AXES]
+BLOCKS: dict[str, Make] = {
+    "minibatch": lambda **k: MiniBatchAUC(batch=16, **k),
+    "minibatch-squared": lambda **k: MiniBatchAUC(loss="squared", eta0=0.5, batch=3, average=False, **k),
+}
+UNIVARIATE: dict[str, Make] = {
+    "logistic": lambda **k: OnlineLogistic(lam=1e-2, **k),
+    "exp": lambda **k: UnivariateExp(**k),
+}
+UNSCALED: dict[str, Make] = {
+    "mba": lambda: MBA(),
+    "mba-l1": lambda: MBA(lam1=0.02, lam2=1e-3),
+    "mba-diag": lambda: MBA(diagonal=True),
+    "mba-fading": lambda: MBA(half_life=40.0, clock="global"),
+    "ftrl": lambda: FTRL(),
+}
+ALL = {**SADDLE, **PROXIMAL, **PAIRWISE, **BLOCKS, **UNIVARIATE}
+EVERY = {**ALL, **UNSCALED}
+AXES = (
+    "mba-l1",
+    "mba-diag",
+    "ftrl",
+    "solam-l1",
+    "fsauc",
+    "fsauc-n",
+    "spam-net",
+    "vrspam-net",
+    "opauc-diag",
+    "adaoam",
+    "cbr-diag",
+)
+ROTATES = [name for name in EVERY if name not in AXES]
 # What a change of the unit of x does to each state array: weights gain the unit, rows lose it.
 WEIGHTS = ("w", "wbar", "w1", "wsum", "wlast", "wt")
 ROWS = ("A_pos", "A_neg", "sum_pos", "sum_neg", "m_pos_B", "m_neg_B", "M_B")
@@ -344,7 +377,7 @@ def test_solam_stays_feasible(norm: str, kappa: float | None) -> None:
 @pytest.mark.parametrize("n", [None, 3000])
 @pytest.mark.parametrize("kappa", [None, 1.0])
 def test_fsauc_stays_feasible(n: int | None, kappa: float | None) -> None:
-    g = gaussian_stream(1500, seed=3, largest=1.0)
+    g = gaussian_stream(800, seed=3, largest=1.0)
     R, active = 0.5, 0
     learner = FSAUC(R=R, n=n, n1=50, kappa=kappa)
     learner.r, learner.D = 0.3, 0.2
@@ -425,22 +458,22 @@ def test_fsauc_eta_rules() -> None:
 # ---------------------------------------------------------------- invariances
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in (*UNIVARIATE, "ftrl")])
 @pytest.mark.parametrize("label", [1.0, -1.0])
 def test_one_class_only(name: str, label: float, small: tuple[np.ndarray, np.ndarray]) -> None:
-    learner = ALL[name]()
+    learner = EVERY[name]()
     scores = run(learner, small[0][:60], np.full(60, label))
     assert not scores.any() and not learner.w.any()
-    if name not in SADDLE and name != "spdam":
+    if hasattr(learner, "t") and name not in SADDLE:
         assert learner.t == 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", EVERY)
 def test_weight_zero_changes_nothing(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = small
     om = np.ones(300)
     om[::3] = 0.0
-    all_rows, kept = ALL[name](), ALL[name]()
+    all_rows, kept = EVERY[name](), EVERY[name]()
     scores = run(all_rows, X, y, om)
     np.testing.assert_array_equal(scores[om > 0], run(kept, X[om > 0], y[om > 0]))
     np.testing.assert_array_equal(all_rows.w, kept.w)
@@ -459,43 +492,44 @@ def test_weights_multiply_the_step_and_the_counts(small: tuple[np.ndarray, np.nd
         np.testing.assert_allclose(run(weighted, X, y, twice), run(plain, X, y), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "mba-l1"])
 def test_features_permuted_rotated_padded_and_rescaled(
     name: str, small: tuple[np.ndarray, np.ndarray]
 ) -> None:
     X, y = small
-    base = ALL[name]()
+    base = EVERY[name]()
     scores = run(base, X, y)
     order = np.array([2, 0, 3, 1])
-    permuted = ALL[name]()
+    permuted = EVERY[name]()
     np.testing.assert_allclose(run(permuted, X[:, order], y), scores, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(output(permuted), output(base)[order], rtol=1e-9, atol=1e-10)
-    padded = ALL[name]()
+    padded = EVERY[name]()
     np.testing.assert_allclose(run(padded, np.c_[X, np.zeros(300)], y), scores, rtol=1e-9, atol=1e-10)
     assert output(padded)[-1] == 0.0
-    np.testing.assert_array_equal(run(ALL[name](), 2.0 * X, y), scores)
-    np.testing.assert_allclose(run(ALL[name](), 3.7 * X, y), scores, rtol=1e-8, atol=1e-9)
+    if name != "ftrl":
+        np.testing.assert_array_equal(run(EVERY[name](), 2.0 * X, y), scores)
+        np.testing.assert_allclose(run(EVERY[name](), 3.7 * X, y), scores, rtol=1e-8, atol=1e-9)
     if name in ROTATES:
         Q = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
-        rotated = ALL[name]()
+        rotated = EVERY[name]()
         np.testing.assert_allclose(run(rotated, X @ Q.T, y), scores, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(output(rotated), Q @ output(base), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "psam-replay"])
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "psam-replay"])
 def test_swapping_labels_negates_the_weights(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
     """Replayed pairs are drawn positive first, so that only they break the symmetry."""
     X, y = small
-    one, other = ALL[name](), ALL[name]()
+    one, other = EVERY[name](), EVERY[name]()
     np.testing.assert_allclose(run(one, X, y), -run(other, X, -y), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(one.w, -other.w, rtol=1e-11, atol=1e-12)
     if name in SADDLE:
         assert (one.a, one.b, one.alpha) == pytest.approx((-other.b, -other.a, other.alpha), rel=1e-11)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in (*UNIVARIATE, "ftrl")])
 def test_zero_rows_move_no_weight(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
-    learner = ALL[name]()
+    learner = EVERY[name]()
     for label in (1.0, -1.0, 1.0):
         assert learner.learn(np.zeros(4), label) == 0.0
     assert not learner.w.any()
@@ -844,6 +878,151 @@ def test_asam_pair_step() -> None:
         assert expected == 0.0 and learner.t == 2
 
 
+# ---------------------------------------------------------------- MBA, blocks, univariate learners
+
+
+def test_moments_of_all_pairs() -> None:
+    g = gaussian_stream(60, d=3, p=0.4, seed=6)
+    pos, neg = ClassMoments(3), ClassMoments(3)
+    for x, y in zip(g.X, g.y, strict=True):
+        (pos if y > 0 else neg).add(x)
+    mu, V = pair_moments(pos, neg)
+    Z = np.array([u - v for u in g.X[g.y > 0] for v in g.X[g.y <= 0]])
+    np.testing.assert_allclose(mu, Z.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(V + np.outer(mu, mu), Z.T @ Z / len(Z), rtol=1e-11, atol=1e-14)
+
+
+def test_mba_solvers() -> None:
+    rng = np.random.default_rng(7)
+    A = rng.normal(size=(8, 8))
+    V, mu = A @ A.T / 8.0, rng.normal(size=8)
+    Sigma = V + np.outer(mu, mu)
+    ridge = solve_l2(mu, Sigma, 0.1)
+    np.testing.assert_allclose((Sigma + 0.1 * np.eye(8)) @ ridge, mu, atol=1e-12)
+    assert cosine(ridge, np.linalg.solve(V + 0.1 * np.eye(8), mu)) == pytest.approx(1.0, abs=1e-13)
+    zero = np.zeros(8)
+    np.testing.assert_allclose(solve_elastic_net(mu, Sigma, 0.0, 0.1, zero, 1e-12, 20000), ridge, atol=1e-9)
+    counts = []
+    for lam1 in (0.01, 0.1, 0.5):
+        w = solve_elastic_net(mu, Sigma, lam1, 0.1, zero, 1e-11, 20000)
+        assert kkt_residual(w, mu - Sigma @ w, lam1, 0.1) < 1e-9
+        counts.append(int((w != 0).sum()))
+    assert counts[0] >= counts[1] >= counts[2] < 8
+    assert not solve_elastic_net(mu, Sigma, float(np.abs(mu).max()), 0.1, zero).any()
+    v = rng.random(8)
+    v[3] = 0.0
+    for lam1, lam2 in ((0.0, 0.0), (0.1, 0.2)):
+        w = solve_diagonal(mu, v, lam1, lam2)
+        keep = v + lam2 > 0
+        residual = kkt_residual(w[keep], (mu - v * w - mu * float(mu @ w))[keep], lam1, lam2)
+        assert residual < 1e-13 and (w[~keep] == 0.0).all()
+    np.testing.assert_allclose(
+        solve_l2(np.array([1.0, 0.0]), np.diag([2.0, 0.0]), 0.0), [0.5, 0.0], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("clock", ["class", "global"])
+def test_mba_solves_the_weighted_problem(clock: str) -> None:
+    g = gaussian_stream(70, d=3, p=0.4, seed=8)
+    om = np.random.default_rng(0).lognormal(size=70)
+    learner = MBA(half_life=20.0, clock=clock)
+    run(learner, g.X, g.y, om)
+    learner.solve()
+    rho, age = 2.0 ** (-1.0 / 20.0), 69.0 - np.arange(70)
+    if clock == "class":
+        age = np.array([(g.y[i + 1 :] == g.y[i]).sum() for i in range(70)])
+    c = om * rho**age
+    u, v = c * (g.y > 0), c * (g.y <= 0)
+    pairs = np.outer(u, v) / (u.sum() * v.sum())
+    Z = g.X[:, None, :] - g.X[None, :, :]
+    mu = np.einsum("ij,ijk->k", pairs, Z)
+    Sigma = np.einsum("ij,ijk,ijl->kl", pairs, Z, Z)
+    lam2 = 0.3 * np.trace(Sigma) * (1.0 / u.sum() + 1.0 / v.sum())
+    np.testing.assert_allclose(learner.w, np.linalg.solve(Sigma + lam2 * np.eye(3), mu), rtol=1e-9)
+
+
+def test_mba_schedule_and_sampled_pairs() -> None:
+    g = gaussian_stream(2000, d=5, p=0.3, seed=9)
+    learner = MBA()
+    solved = []
+    for i, (x, y) in enumerate(zip(g.X, g.y, strict=True)):
+        w = learner.w
+        learner.learn(x, y)
+        if learner.w is not w and i > 0:
+            solved.append(i + 1)
+    steps = np.diff(solved)
+    assert steps.min() >= 1 and steps[-1] == 20 and {16, 32} <= set(solved)
+    late = [events for events in solved if events > 64]
+    assert all(b - a >= max(1.25, a / 100.0) for a, b in pairwise(late))
+    w, _, _ = mba_sampled(g.X, g.y, 20, 200, 1e-3)
+    assert cosine(w, g.minimiser(1e-3)) > 0.95
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_minibatch_step_is_the_gradient_over_all_pairs(loss: str) -> None:
+    g = gaussian_stream(12, d=3, p=0.4, seed=1)
+    om = np.random.default_rng(0).lognormal(size=12)
+    learner = MiniBatchAUC(loss=loss, eta0=0.7, lam=0.1, batch=12, average=False, kappa=2.0)
+    learner.w = learner.wbar = w = np.array([0.4, -1.0, 2.0])
+
+    def value(v: np.ndarray) -> float:
+        pos, neg = g.y > 0, g.y <= 0
+        gap = 1.0 - ((g.X[pos] @ v)[:, None] - g.X[neg] @ v)
+        losses = np.maximum(gap, 0.0) if loss == "hinge" else 0.5 * gap**2
+        return float((np.outer(om[pos], om[neg]) * losses).mean() + 0.05 * v @ v)
+
+    run(learner, g.X, g.y, om)
+    gradient = np.array([(value(w + 1e-6 * e) - value(w - 1e-6 * e)) / 2e-6 for e in np.eye(3)])
+    np.testing.assert_allclose(learner.w, w - 0.7 * gradient, atol=1e-7)
+
+
+def test_minibatch_blocks_of_one_class() -> None:
+    X = np.random.default_rng(2).normal(size=(9, 2))
+    learner = MiniBatchAUC(batch=3, kappa=1.0, lam=0.0, average=False)
+    run(learner, X[:3], np.full(3, -1.0))
+    assert learner.t == 0 and not learner.w.any() and len(learner.neg) == 3
+    rng = Generator(0)
+    partners = X[[rng.below(3) for _ in range(3)]]
+    run(learner, X[3:6], np.ones(3))
+    np.testing.assert_allclose(learner.w, (X[3:6] - partners).mean(axis=0), rtol=1e-12)
+    assert learner.t == 1 and len(learner.pos) == 3
+
+
+def test_ftrl_without_penalties_is_adaptive_gradient_descent() -> None:
+    g = gaussian_stream(200, d=4, p=0.3, seed=3)
+    X = np.where(np.abs(g.X) < 0.05, 0.0, g.X)
+    learner = FTRL(alpha=0.5, beta=0.3, l1=0.0)
+    w, n, b, n_b = np.zeros(4), np.zeros(4), 0.0, 0.0
+    om = np.random.default_rng(0).lognormal(size=200)
+    for x, y, c in zip(X, g.y, om, strict=True):
+        r = sigmoid(float(w @ x) + b) - float(y > 0)
+        n, n_b = n + (r * x) ** 2, n_b + r * r
+        w = w - c * 0.5 * r * x / (0.3 + np.sqrt(n))
+        b -= c * 0.5 * r / (0.3 + math.sqrt(n_b))
+        learner.learn(x, y, c)
+        np.testing.assert_allclose(learner.w, w, rtol=1e-11, atol=1e-13)
+        assert learner.b == pytest.approx(b, rel=1e-11)
+    counts = []
+    for l1 in (0.0, 1.0, 10.0):
+        sparse = FTRL(l1=l1)
+        run(sparse, g.X, g.y)
+        assert (sparse.w[np.abs(sparse.z) <= l1] == 0.0).all()
+        counts.append(int((sparse.w != 0).sum()))
+    assert counts[0] == 4 >= counts[1] >= counts[2] < 4
+
+
+def test_univariate_slopes_are_derivatives() -> None:
+    assert sigmoid(-800.0) == 0.0 and sigmoid(800.0) == 1.0
+    logistic, exp = OnlineLogistic(), UnivariateExp(clip=1.0)
+    for y in (1.0, -1.0):
+        for s in (-2.0, -0.3, 0.4, 3.0):
+            numeric = (math.log1p(math.exp(-y * (s + 1e-6))) - math.log1p(math.exp(-y * (s - 1e-6)))) / 2e-6
+            assert logistic._slope(s, y, 1.0) == pytest.approx(numeric, rel=1e-7)
+    assert exp._slope(0.3, 1.0, 2.0) == pytest.approx(-math.exp(-0.3))
+    assert exp._slope(-0.3, -1.0, 1.0) == pytest.approx(3.0 / 2.0 * math.exp(-0.3))
+    assert exp._slope(-5.0, 1.0, 1.0) == pytest.approx(-4.0 / 6.0 * math.exp(1.0))
+
+
 # ---------------------------------------------------------------- closed forms
 
 
@@ -871,20 +1050,22 @@ def test_saddle_and_proximal_learners_reach_the_closed_form(name: str, scaled: b
 
 
 @pytest.mark.parametrize(
-    "name", ["oam-seq", "oam-gra", "psam", "asam", "opauc", "adaoam", "cbr-full", "spdam"]
+    "name", ["oam-seq", "oam-gra", "psam", "asam", "opauc", "adaoam", "cbr-full", "spdam", "mba", "minibatch"]
 )
 def test_pairwise_learners_reach_the_closed_form(name: str) -> None:
     """The expected hinge of a Gaussian w'z depends on w'mu and w'Sw only: its direction is S^-1 mu."""
-    g = gaussian_stream(5000, p=0.3, seed=10)
+    g = gaussian_stream(4000, p=0.3, seed=10)
     make: dict[str, Make] = {
-        "oam-seq": lambda: OAM(update="seq", capacity=40, policy="fifo"),
-        "oam-gra": lambda: OAM(update="gra", capacity=40, policy="fifo"),
+        "oam-seq": lambda: OAM(update="seq", capacity=30, policy="fifo"),
+        "oam-gra": lambda: OAM(update="gra", capacity=30, policy="fifo"),
         "psam": lambda: PSAM(),
         "asam": lambda: ASAM(),
         "opauc": lambda: OPAUC(average=True),
         "adaoam": lambda: AdaOAM(),
         "cbr-full": lambda: CBR(covariance="full", capacity=10),
         "spdam": lambda: SPDAM(lam=1e-3),
+        "mba": lambda: MBA(),
+        "minibatch": lambda: MiniBatchAUC(loss="squared", batch=10),
     }
     learner = make[name]()
     run(learner, g.X, g.y)
