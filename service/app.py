@@ -1,0 +1,167 @@
+"""The application: host, edge, routes and lifespan put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from aucstream.errors import AucstreamError
+from service.description import components
+from service.edge import Edge, unrouted
+from service.errors import Disconnected, InvalidQuery
+from service.exchange import exchange_of
+from service.host import ModelHost
+from service.problems import CONTENT_TYPE, problem_of
+from service.routes.evaluation import evaluation_router
+from service.routes.health import health_router
+from service.routes.learning import learning_router
+from service.routes.models import models_router
+from service.routes.pages import pages_router
+from service.routes.snapshots import snapshots_router
+from service.settings import Settings
+
+log = logging.getLogger("aucstream")
+
+TITLE = "aucstream"
+SUMMARY = "Streaming AUC maximization: models that learn one labelled example at a time and rank the next."
+
+
+class Service(FastAPI):
+    """FastAPI behind one plain middleware that serves the hot calls itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.model_host = ModelHost(settings)
+        self.fatal: BaseException | None = None
+        super().__init__(
+            title=TITLE,
+            summary=SUMMARY,
+            version="1",
+            docs_url=None,
+            redoc_url=None,
+            lifespan=_lifespan,
+            redirect_slashes=False,
+            openapi_url="/openapi.json",
+        )
+        routers = (
+            models_router(self.model_host),
+            learning_router(),
+            evaluation_router(self.model_host),
+            snapshots_router(self.model_host),
+            health_router(self.model_host),
+            pages_router(self.model_host),
+        )
+        for router in routers:
+            self.include_router(router)
+        self._places = [
+            route for router in routers for route in router.routes if isinstance(route, Route | APIRoute)
+        ]
+        self.add_exception_handler(HTTPException, self._unrouted)
+        for kind in (AucstreamError, Disconnected, Exception):
+            self.add_exception_handler(kind, _answer)
+        self.add_exception_handler(RequestValidationError, _bad_query)
+        self.edge = Edge(self.model_host, super().__call__)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve through the edge."""
+        if scope["type"] == "http":
+            await self.edge(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def on_fatal(self, error: BaseException) -> None:
+        """Note an error that must end the process; `main.serve` replaces what happens then."""
+        self.fatal = error
+
+    async def _unrouted(self, request: Request, error: Exception) -> Response:
+        exchange = exchange_of(request.scope)
+        allowed: set[str] = set()
+        for route in self._places:
+            if route.path_regex.match(exchange.path):
+                allowed |= set(route.methods or ())
+        return _problem(unrouted(exchange, allowed), request)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI 3.1 document."""
+        if self.openapi_schema is None:
+            document = get_openapi(
+                title=self.title,
+                version=self.version,
+                summary=self.summary,
+                routes=self.routes,
+                openapi_version="3.1.0",
+            )
+            document.setdefault("components", {})["schemas"] = components()
+            for operations in document["paths"].values():
+                for operation in operations.values():
+                    _tidy(operation)
+            self.openapi_schema = document
+        return self.openapi_schema
+
+
+def _tidy(operation: dict[str, Any]) -> None:
+    """Remove what FastAPI adds by itself: its own 422, which this service never sends."""
+    responses = operation["responses"]
+    content = responses.get("422", {}).get("content", {})
+    if "application/json" in content:
+        if set(content) == {"application/json"}:
+            del responses["422"]
+        else:
+            del content["application/json"]
+
+
+def _problem(error: BaseException, request: Request) -> Response:
+    status, body, headers = problem_of(error, exchange_of(request.scope).request_id.decode())
+    return Response(body, status, dict(headers), CONTENT_TYPE.decode())
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    return _problem(error, request)
+
+
+async def _bad_query(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    first = error.errors()[0]
+    name = str(first["loc"][-1])
+    return _problem(
+        InvalidQuery(name, str(first["msg"]).removeprefix("Input should be "), first.get("input")), request
+    )
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    assert isinstance(app, Service)  # noqa: S101 - the only application with this lifespan
+    app.model_host.acquire()
+    recovery = asyncio.get_running_loop().create_task(_recover(app))
+    try:
+        yield
+    finally:
+        app.model_host.draining = True
+        if not recovery.done():
+            recovery.cancel()
+            await asyncio.gather(recovery, return_exceptions=True)
+        await app.model_host.stop()
+
+
+async def _recover(app: Service) -> None:
+    try:
+        await app.model_host.recover()
+    except Exception as error:
+        log.critical("start: %s", error, exc_info=None if isinstance(error, AucstreamError) else error)
+        app.on_fatal(error)
+
+
+def create_app(settings: Settings | None = None) -> Service:
+    """Return the application; the data directory is taken and read when it starts."""
+    return Service(Settings() if settings is None else settings)

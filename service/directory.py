@@ -1,0 +1,81 @@
+"""A data directory and its one owner.
+
+DIR/lock                          flock, holds the owner's process number
+DIR/journal.sqlite3 (+ -wal)      the durable truth
+DIR/snapshots/<model>/<seq>.safetensors
+DIR/spool/                        answers too large for memory; emptied at start
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+from service.errors import DirectoryInUse, StartRefused
+
+
+class DataDirectory:
+    """Owns a directory from `acquire` to `release`; a second owner is refused."""
+
+    def __init__(self, path: Path, *, expect_existing: bool = False) -> None:
+        self.path = path.expanduser().absolute()
+        self.expect_existing = expect_existing
+        self._lock: int | None = None
+
+    @property
+    def journal(self) -> Path:
+        """The journal's file."""
+        return self.path / "journal.sqlite3"
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder of snapshots, one folder a model."""
+        return self.path / "snapshots"
+
+    @property
+    def spool(self) -> Path:
+        """The folder for answers too large for memory."""
+        return self.path / "spool"
+
+    def acquire(self) -> None:
+        """Create the directory if need be and become its owner, or raise StartRefused."""
+        if self._lock is not None:
+            return
+        if self.expect_existing and not self.journal.exists():
+            raise StartRefused(
+                f"a journal in {self.path}, found none, and --expect-existing was said: is the right volume mounted?"
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StartRefused(f"a writable data directory, got {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise DirectoryInUse(
+                f"to own {self.path}, but process {owner} owns it: one process owns a data directory"
+            ) from error
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        self._lock = lock
+        try:
+            self.snapshots.mkdir(exist_ok=True)
+            shutil.rmtree(self.spool, ignore_errors=True)
+            self.spool.mkdir(exist_ok=True)
+        except OSError as error:
+            self.release()
+            raise StartRefused(f"a writable data directory, got {self.path}: {error.strerror}") from error
+
+    def release(self) -> None:
+        """Give the directory up (the file stays: removing it would race with the next owner)."""
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+            self._lock = None

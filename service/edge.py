@@ -1,0 +1,73 @@
+"""The one middleware: request ids, hot calls, and a problem document on every exit."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
+from service.exchange import Exchange
+from service.host import ModelHost
+from service.hot import HotCalls
+from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
+
+log = logging.getLogger("aucstream")
+
+MODELS = "/v1/models/"
+
+
+class Edge:
+    """Plain ASGI in front of the router."""
+
+    def __init__(self, host: ModelHost, router: ASGIApp) -> None:
+        self._host = host
+        self._router = router
+        self._hot = HotCalls(host).handlers
+        self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; nothing is raised to the server."""
+        exchange = Exchange(scope, receive, send, self._fixed)
+        try:
+            path = exchange.path
+            if exchange.method == "POST" and path.startswith(MODELS):
+                name, _, call = path[len(MODELS) :].partition("/")
+                handler = self._hot.get(call)
+                if handler is not None:
+                    await handler(exchange, self._host.model(name))
+                    return
+            scope["aucstream.exchange"] = exchange
+            await self._router(scope, receive, exchange.forward)
+        except Disconnected:
+            return
+        except Exception as error:  # every exit is a problem document
+            await answer_error(exchange, error)
+
+
+async def answer_error(exchange: Exchange, error: BaseException) -> None:
+    """Answer an exception by the table; log an unexpected one without its message.
+
+    A message may quote features: the log gets the type and the place only.
+    """
+    if entry_of(error) is INTERNAL:
+        frames = "; ".join(
+            f"{frame.filename}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(error.__traceback__)
+        )
+        log.error("request %s: %s at %s", exchange.request_id.decode(), type(error).__name__, frames)
+    if exchange.finished:
+        return
+    if exchange.started:
+        raise error  # too late for an answer: the server closes the connection
+    status, body, headers = problem_of(error, exchange.request_id.decode())
+    await exchange.answer(status, body, CONTENT_TYPE, headers)
+
+
+def unrouted(exchange: Exchange, allowed: set[str]) -> Exception:
+    """Return the error of a request that no route takes."""
+    if allowed:
+        methods = ", ".join(sorted(allowed))
+        return MethodNotAllowed("method", methods, exchange.method, headers={"Allow": methods})
+    return RouteNotFound("path", "one of those in /openapi.json", exchange.path)

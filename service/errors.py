@@ -1,0 +1,172 @@
+"""Errors of the service itself; `problems.py` gives each its status and its type.
+
+aucstream.errors.AucstreamError
+└── ServiceError
+    ├── InvalidBody            a JSON body that does not fit its description
+    │   ├── MalformedBody      bytes that are not JSON at all
+    │   └── RowsRefused        rows of a -many body; carries the counts so far
+    ├── InvalidQuery           a query parameter
+    ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
+    ├── RouteNotFound, MethodNotAllowed, ModelNotFound
+    ├── SpecConflict, LabelConflict
+    ├── BodyTooLarge, UnsupportedMedia
+    ├── QueueFull, TooManyModels
+    ├── NotReady, JournalUnavailable, ModelFaulted
+    └── NonFiniteScore
+aucstream.errors.AucstreamError
+└── StartRefused               the process does not start; the message is for the operator
+    ├── DirectoryInUse
+    └── JournalGap
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from aucstream.errors import AucstreamError, shown
+
+
+class ServiceError(AucstreamError):
+    """Base of what a request can be answered with.
+
+    Attributes
+    ----------
+    headers : dict of str to str
+        Sent with the answer (`Allow`, `Retry-After`).
+    members : dict of str to object
+        Extension members of the problem document.
+    errors : list of dict
+        `{"pointer", "message"}`, for -many bodies also `"line"`.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        expected: str,
+        got: object = ...,
+        *,
+        path: str = "",
+        pointer: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(where, expected, got, path=path)
+        self.pointer = pointer
+        self.headers = dict(headers or {})
+        self.members = dict(members or {})
+        self.errors: list[dict[str, Any]] = []
+        if pointer is not None:
+            got_text = "" if got is ... else f", got {shown(got)}"
+            self.errors.append({"pointer": pointer, "message": f"expected {expected}{got_text}"})
+
+
+class InvalidBody(ServiceError):
+    """A JSON body does not fit its description; `pointer` names the field."""
+
+
+class MalformedBody(InvalidBody):
+    """The bytes are not JSON (RFC 8259), or nest too deeply."""
+
+
+class RowsRefused(InvalidBody):
+    """A stream of rows was cut short; what was taken before stays taken."""
+
+    def __init__(self, cause: AucstreamError, counts: Mapping[str, Any]) -> None:
+        super().__init__(cause.where, cause.expected, cause.got, path=cause.path, members=counts)
+        self.cause = cause
+
+
+class InvalidQuery(ServiceError):
+    """A query parameter is out of its range."""
+
+
+class InvalidName(ServiceError):
+    """A model name is not 1-64 of a-z 0-9 _ -."""
+
+
+class RouteNotFound(ServiceError):
+    """No such path."""
+
+
+class MethodNotAllowed(ServiceError):
+    """The path exists, with other methods (header `Allow`)."""
+
+
+class ModelNotFound(ServiceError):
+    """No model has that name; the message names near misses."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        near = difflib.get_close_matches(name[:64], list(known), n=3)
+        hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+        super().__init__("model", f"the name of an existing model{hint}", name, members={"near": near})
+
+
+class SpecConflict(ServiceError):
+    """The name is taken by a model with another spec."""
+
+
+class LabelConflict(ServiceError):
+    """The id was learned before, with the other label."""
+
+
+class BodyTooLarge(ServiceError):
+    """A body, a line or a list of rows is over its limit; reading stopped there."""
+
+
+class UnsupportedMedia(ServiceError):
+    """The content type is missing or not one of those accepted, or the body is encoded."""
+
+
+class QueueFull(ServiceError):
+    """More is waiting for the journal than the limits allow."""
+
+
+class TooManyModels(ServiceError):
+    """The limit of models is reached."""
+
+
+class NotReady(ServiceError):
+    """Replay is not finished, or the process is stopping."""
+
+
+class JournalUnavailable(ServiceError):
+    """A write or a flush of the journal failed: nothing is learned until a restart."""
+
+
+class ModelFaulted(ServiceError):
+    """Applying a journalled event failed: this model is set aside, the others serve."""
+
+
+class NonFiniteScore(ServiceError):
+    """A score is not a finite number."""
+
+
+class Disconnected(Exception):  # noqa: N818 - not an error of ours, and never answered
+    """The client went away before its body was complete."""
+
+
+class StartRefused(AucstreamError):
+    """The process must not start as it was told to."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("start", reason)
+
+    @property
+    def message(self) -> str:
+        """The reason alone: it is a sentence for an operator."""
+        return self.expected
+
+
+class DirectoryInUse(StartRefused):
+    """Another process owns the data directory."""
+
+
+class JournalGap(StartRefused):
+    """Events between the newest readable snapshot and the journal are missing."""
+
+
+def pointer_of(tokens: Sequence[str | int]) -> str:
+    """Return the JSON pointer (RFC 6901) of a path of names and positions."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)

@@ -1,0 +1,157 @@
+"""What a model's scores are worth: AUC over a window and in all, log loss and Brier score.
+
+Everything here is a function of the rows in order, however they were cut into calls, so that a
+replay gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucstream.errors import BadSnapshot
+from aucstream.metrics import AUC
+
+Arrays = dict[str, NDArray[Any]]
+
+FEW = 16  # rows that the metrics take faster one by one (they are buffered) than as an array
+_LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 and 1
+
+
+def finite(value: float) -> float | None:
+    """Return a number for JSON: None where it is not defined yet."""
+    return float(value) if math.isfinite(value) else None
+
+
+class Evaluation:
+    """Prequential evaluation of one model: each score was given before its row was learned."""
+
+    def __init__(self, window: int) -> None:
+        self.window = AUC(window=window)
+        self.total = AUC()
+        self.size = window
+        self.examples = 0
+        self.log_loss = 0.0  # sums
+        self.brier = 0.0
+        self.judged = 0  # rows in these sums
+
+    def update(
+        self,
+        signs: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        line: tuple[float, float] | None,
+        *,
+        judge: bool,
+    ) -> None:
+        """Take rows with finite scores; `line` is slope and intercept of the calibration before them."""
+        sign_list, score_list = signs.tolist(), scores.tolist()
+        if signs.size <= FEW:
+            for sign, score in zip(sign_list, score_list, strict=True):
+                self.window.update(sign, score)
+                self.total.update(sign, score)
+        else:
+            self.window.update_many(signs, scores)
+            self.total.update_many(signs, scores)
+        self.examples += signs.size
+        if judge:
+            self._judge(sign_list, score_list, line)
+
+    def _judge(
+        self, signs: Sequence[float], scores: Sequence[float], line: tuple[float, float] | None
+    ) -> None:
+        # One row at a time: a vectorised exp or sum may differ in the last bit with the cut.
+        slope, intercept = line if line is not None else (0.0, 0.0)
+        log_loss, brier = self.log_loss, self.brier
+        for sign, score in zip(signs, scores, strict=True):
+            z = slope * score + intercept
+            if z >= 0.0:
+                p = 1.0 / (1.0 + math.exp(-z))
+            else:
+                e = math.exp(z) if z > -700.0 else 0.0
+                p = e / (1.0 + e)
+            of_label = p if sign > 0.0 else 1.0 - p
+            log_loss -= math.log(max(of_label, _LOG_FLOOR))
+            brier += (1.0 - of_label) ** 2
+        self.log_loss, self.brier = log_loss, brier
+        self.judged += len(signs)
+
+    def auc(self) -> float | None:
+        """Return the AUC over the window, None until both classes are in it."""
+        return finite(self.window.get())
+
+    def describe(self, calibration: tuple[float, float] | None) -> dict[str, Any]:
+        """Return the answer of GET evaluation."""
+        slope, intercept = calibration if calibration is not None else (None, None)
+        return {
+            "window": {"size": self.size, **_summary(self.window)},
+            "total": _summary(self.total),
+            "calibration": {
+                "slope": slope,
+                "intercept": intercept,
+                "log_loss": self.log_loss / self.judged if self.judged else None,
+                "brier": self.brier / self.judged if self.judged else None,
+            },
+        }
+
+    def roc(self) -> dict[str, Any]:
+        """Return the curve over the window; the first threshold is above every score: None."""
+        if not self.window.ready:
+            return {"fpr": [], "tpr": [], "thresholds": []}
+        fpr, tpr, thresholds = self.window.roc()
+        return {
+            "fpr": np.asarray(fpr).tolist(),
+            "tpr": np.asarray(tpr).tolist(),
+            "thresholds": [finite(threshold) for threshold in np.asarray(thresholds).tolist()],
+        }
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def state_dict(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays and metadata that `from_state_dict` takes."""
+        arrays: Arrays = {}
+        meta: dict[str, Any] = {"size": self.size, "examples": self.examples, "judged": self.judged}
+        for name, metric in (("window", self.window), ("total", self.total)):
+            metric_arrays, meta[name] = metric.state_dict()
+            arrays.update({f"{name}.{key}": value for key, value in metric_arrays.items()})
+        arrays["sums"] = np.array([self.log_loss, self.brier])
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: Arrays, meta: dict[str, Any]) -> Evaluation:
+        """Rebuild; raises BadSnapshot."""
+        evaluation = cls.__new__(cls)
+        try:
+            evaluation.window = AUC.from_state_dict(part(arrays, "window."), meta["window"])
+            evaluation.total = AUC.from_state_dict(part(arrays, "total."), meta["total"])
+            evaluation.size = int(meta["size"])
+            evaluation.examples = int(meta["examples"])
+            evaluation.judged = int(meta["judged"])
+            evaluation.log_loss, evaluation.brier = (float(value) for value in arrays["sums"])
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, BadSnapshot):
+                raise
+            raise BadSnapshot(
+                "snapshot", "the state of an evaluation", f"{type(error).__name__}: {error}"
+            ) from error
+        return evaluation
+
+
+def part(arrays: Arrays, prefix: str) -> Arrays:
+    """Return the arrays whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _summary(metric: AUC) -> dict[str, Any]:
+    low, high = metric.interval() if metric.ready else (math.nan, math.nan)
+    return {
+        "examples": int(metric.examples),
+        "positives": int(metric.positives),
+        "auc": finite(metric.get()),
+        "auc_low": finite(low),
+        "auc_high": finite(high),
+        "ready": bool(metric.ready),
+    }

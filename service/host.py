@@ -1,0 +1,567 @@
+"""The model host: journal first, then apply in order of seq, then acknowledge.
+
+Everything here runs on the event loop, but for the writer thread (journal), and for worker threads
+that warm kernels and write snapshot files. Rows are applied in slices; between slices the loop
+answers predictions, so a prediction never waits long and never sees half a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aucstream.errors import AucstreamError, BadSnapshot, InvalidParams, UnknownLearner
+from aucstream.pipeline import Pipeline, RowKind
+from service.archive import Archive
+from service.directory import DataDirectory
+from service.errors import (
+    JournalGap,
+    JournalUnavailable,
+    ModelFaulted,
+    ModelNotFound,
+    NotReady,
+    QueueFull,
+    SpecConflict,
+    StartRefused,
+    TooManyModels,
+)
+from service.evaluation import Evaluation
+from service.journal import (
+    Append,
+    Appended,
+    Command,
+    CreateModel,
+    DropModel,
+    Journal,
+    Kind,
+    Mode,
+    ModelRecord,
+    Outcome,
+    Prune,
+)
+from service.model import Learned, Model, Waiting, packed, taken_of, unpacked
+from service.rows import Rows
+from service.settings import Settings
+from service.spec import ModelSpec
+from service.writer import Writer
+
+log = logging.getLogger("aucstream")
+
+SLICE_SECONDS = 0.002  # rows are applied for about this long before the loop looks elsewhere
+PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
+YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
+
+
+class ModelHost:
+    """Owns the data directory and all models."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
+        self.archive = Archive(self.directory.snapshots, settings.snapshot_keep)
+        self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids)
+        self.models: dict[str, Model] = {}
+        self.ready = False
+        self.draining = False
+        self.replayed = 0
+        self.waiting_rows = 0
+        self.waiting_bytes = 0
+        self._writer: Writer | None = None
+        self._registry = asyncio.Lock()
+        self.uploading = asyncio.Lock()  # one snapshot in memory at a time
+        self._snapshots = asyncio.Lock()
+        self._snapshotting: set[int] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._warm: set[str] = set()
+
+    # ---- start -------------------------------------------------------------------------------
+
+    def acquire(self) -> None:
+        """Become the owner of the data directory, or raise StartRefused."""
+        self.directory.acquire()
+
+    async def recover(self) -> None:
+        """Load snapshots, replay the journal, warm the kernels; then the host is ready."""
+        started = time.monotonic()
+        found = self.directory.journal.exists()
+        if not found and any(self.directory.snapshots.iterdir()):
+            raise StartRefused(
+                f"a journal beside the snapshots in {self.directory.path}, found none: "
+                "restore journal.sqlite3, or move the snapshots away to start empty"
+            )
+        log.info(
+            "data directory %s: %s", self.directory.path, "journal found" if found else "empty, starting new"
+        )
+        self.journal.open()
+        records = self.journal.models()
+        self.archive.remove_others({record.model for record in records})
+        for record in records:
+            model = await self._load(record)
+            await self._warm_up(model.spec)
+            self.models[model.name] = model
+        self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed)
+        self._writer.start()
+        self.ready = True
+        log.info(
+            "ready: %d models, %d rows replayed, %.1f s, durability %s",
+            len(self.models),
+            self.replayed,
+            time.monotonic() - started,
+            self.settings.durability,
+        )
+
+    async def _load(self, record: ModelRecord) -> Model:
+        model = Model(record)
+        for seq, (arrays, meta) in self.archive.newest(record.model):
+            try:
+                if meta.get("created_at") != record.created_at:
+                    raise BadSnapshot("snapshot", "a snapshot of this model", "one of another model")
+                model.restore(arrays, meta)
+            except BadSnapshot as error:
+                self.archive.set_aside(record.model, seq, error)
+                continue
+            model.snapshot_seq = seq
+            break
+        else:
+            base = self.journal.base(record.model)
+            if base is not None:
+                model.restore(*unpacked(base))
+                model.seq = record.base_seq
+            elif record.base_seq:
+                raise JournalGap(
+                    f"model {record.name}: the uploaded snapshot it began with, or a later one, found neither"
+                )
+        await self._replay(model)
+        if model.seq < record.pruned_seq:
+            raise JournalGap(
+                f"model {record.name}: events {model.seq + 1} to {record.pruned_seq}, which a snapshot held: "
+                f"restore a readable snapshot in {self.directory.snapshots / str(record.model)}"
+            )
+        self.journal.start_model(model.number, model.seq)
+        log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
+        return model
+
+    async def _replay(self, model: Model) -> None:
+        told = paused = time.monotonic()
+        for event in self.journal.events(model.number, model.seq):
+            if event.seq_first > model.seq + 1:
+                raise JournalGap(
+                    f"model {model.name}: events {model.seq + 1} to {event.seq_first - 1}, they are neither in a "
+                    "readable snapshot nor in the journal: restore the missing file, or delete the model's rows"
+                )
+            if event.kind != Kind.LEARN:
+                raise StartRefused(f"events this version knows, got kind {event.kind} of model {model.name}")
+            self.replayed += model.replay(event)
+            now = time.monotonic()
+            if now - told > PROGRESS_SECONDS:
+                told = now
+                log.info("model %s: replayed to seq %d", model.name, model.seq)
+            if now - paused > YIELD_SECONDS:
+                await asyncio.sleep(0)
+                paused = time.monotonic()
+
+    async def _warm_up(self, spec: ModelSpec) -> None:
+        """Compile what a model of this spec will call, away from the loop."""
+        key = spec.pipeline(0).model_dump_json()
+        if key not in self._warm:
+            await asyncio.to_thread(_warm_up, spec)
+            self._warm.add(key)
+
+    # ---- stop --------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Apply what is queued, snapshot every model, close the journal, give the directory up."""
+        self.draining = True
+        if self._writer is not None:
+            while self._writer.failed is None and any(model.queued for model in self.models.values()):
+                await asyncio.sleep(0.005)
+            while self._snapshotting:
+                await asyncio.sleep(0.005)
+            for model in list(self.models.values()):
+                if model.fault is None and model.seq > max(model.snapshot_seq, 0):
+                    await self._snapshot(model)
+            for task in list(self._tasks):
+                await task
+            await asyncio.to_thread(self._writer.stop)
+            self._writer = None
+        else:
+            self.journal.close()
+        self.ready = False
+        self.directory.release()
+
+    # ---- models ------------------------------------------------------------------------------
+
+    def model(self, name: str) -> Model:
+        """Return a model that serves, or raise."""
+        if not self.ready:
+            raise self.not_ready()
+        model = self.models.get(name)
+        if model is not None and model.fault is None:
+            return model
+        if model is None:
+            raise ModelNotFound(name, self.models)
+        raise ModelFaulted(
+            "model", "a model without a fault; its journal is kept, a restart tries again", name
+        )
+
+    def not_ready(self) -> NotReady:
+        """Return the error that says why nothing is served."""
+        if self.draining:
+            return NotReady("service", "to be running, it is stopping")
+        return NotReady("service", f"to be ready, it is replaying its journal ({self.replayed} rows so far)")
+
+    async def create(self, name: str, spec: ModelSpec) -> tuple[Model, bool]:
+        """Create a model, or return the one that is there with the same spec; raise SpecConflict."""
+        self._require_running()
+        canonical = spec.canonical()
+        async with self._registry:
+            there = self.models.get(name)
+            if there is not None:
+                if there.canonical != canonical:
+                    _check_params(spec)
+                    raise SpecConflict(
+                        "spec", f"the spec that model {name!r} was created with (delete it to change it)"
+                    )
+                return there, False
+            _check_params(spec)
+            self._check_room()
+            await self._warm_up(spec)
+            return await self._register(name, canonical), True
+
+    async def upload(self, name: str, data: bytes) -> tuple[Model, bool]:
+        """Create or replace a model from a snapshot; raise BadSnapshot."""
+        self._require_running()
+        arrays, meta = await asyncio.to_thread(unpacked, data)
+        try:
+            spec = ModelSpec.model_validate_json(meta["spec"])
+        except ValueError as error:
+            raise BadSnapshot("snapshot", "the spec of a model", str(error)) from error
+        seq = meta.get("seq")
+        if not isinstance(seq, int) or seq < 0:
+            raise BadSnapshot("snapshot", "a seq >= 0", seq)
+        async with self._registry:
+            there = self.models.get(name)
+            if there is None:
+                self._check_room()
+            await self._warm_up(spec)
+            trial = Model(ModelRecord(0, name, meta["spec"], 0.0, 0, 0))
+            trial.restore(arrays, meta)
+            if there is not None:
+                there.dropped = True
+            try:
+                model = await self._register(name, meta["spec"], (arrays, meta), data, there)
+            except BaseException:
+                if there is not None:
+                    there.dropped = False
+                raise
+            if there is not None:
+                await asyncio.to_thread(self.archive.remove, there.number)
+            return model, there is None
+
+    async def _register(
+        self,
+        name: str,
+        canonical: str,
+        state: tuple[Any, Any] | None = None,
+        base: bytes | None = None,
+        replaces: Model | None = None,
+    ) -> Model:
+        now, seed = time.time(), secrets.randbits(31)
+        seq = 0 if state is None else int(state[1]["seq"])
+        number = await self._submit(
+            CreateModel(name, canonical, now, seed, base, seq, None if replaces is None else replaces.number)
+        )
+        assert isinstance(number, int)  # noqa: S101 - what the journal answers to CreateModel
+        model = Model(ModelRecord(number, name, canonical, now, seq, seed))
+        if state is not None:
+            model.restore(*state)
+        self.models[name] = model
+        return model
+
+    async def delete(self, name: str) -> None:
+        """Forget a model and everything it learned."""
+        self._require_running()
+        async with self._registry:
+            model = self.models.get(name)
+            if model is None:
+                raise ModelNotFound(name, self.models)
+            model.dropped = True
+            try:
+                await self._submit(DropModel(model.number))
+            except BaseException:
+                model.dropped = False
+                raise
+            del self.models[name]
+        await asyncio.to_thread(self.archive.remove, model.number)
+
+    def _check_room(self) -> None:
+        if len(self.models) >= self.settings.max_models:
+            raise TooManyModels("models", f"at most {self.settings.max_models} models (--max-models)")
+
+    def _require_running(self) -> None:
+        if not self.ready:
+            raise self.not_ready()
+        if self._writer is not None and self._writer.failed is not None:
+            raise self.journal_error()
+
+    def journal_error(self) -> JournalUnavailable:
+        """Return the error of a journal that failed (the reason is in the log, not in answers)."""
+        return JournalUnavailable(
+            "journal", "a journal that can be written; scoring goes on, learning needs a restart"
+        )
+
+    @property
+    def journal_failed(self) -> bool:
+        """Whether a write or flush failed since the start."""
+        return self._writer is not None and self._writer.failed is not None
+
+    # ---- learning ----------------------------------------------------------------------------
+
+    def has_room(self, rows: int, size: int) -> bool:
+        """Return whether rows may be queued (a request always may when nothing else waits)."""
+        if self.waiting_rows == 0:
+            return True
+        return (
+            self.waiting_rows + rows <= self.settings.max_queue_rows
+            and self.waiting_bytes + size <= self.settings.max_queue_bytes
+        )
+
+    def learn(self, model: Model, rows: Rows, kind: RowKind | None, mode: Mode) -> asyncio.Future[Learned]:
+        """Queue checked rows; the future is done when they are durable and applied.
+
+        Raises
+        ------
+        QueueFull, JournalUnavailable, NotReady, ModelNotFound, InvalidBlock
+        """
+        if self._writer is None:
+            raise self.not_ready()
+        if self._writer.failed is not None:
+            raise self.journal_error()
+        if model.dropped:
+            raise ModelNotFound(model.name, [name for name in self.models if name != model.name])
+        if model.fault is not None:
+            raise ModelFaulted("model", "a model without a fault", model.name)
+        count = len(rows)
+        if not self.has_room(count, rows.size):
+            raise QueueFull(
+                "queue",
+                f"at most {self.settings.max_queue_rows} rows or {self.settings.max_queue_bytes} bytes waiting",
+            )
+        if model.kind is not kind and model.kind != kind:
+            if model.kind is not None:
+                model.pipeline.check_rows(rows.features[:1], model.kind)
+            model.kind = kind
+        future: asyncio.Future[Learned] = asyncio.get_running_loop().create_future()
+        model.queued += 1
+        self.waiting_rows += count
+        self.waiting_bytes += rows.size
+        now = time.time()
+        self._writer.submit(
+            Append(model.number, Kind.LEARN, rows.payload, rows.signs, rows.ids, mode, now),
+            (model, rows, now, future),
+        )
+        return future
+
+    async def wait_for_room(self, rows: int, size: int) -> None:
+        """Wait until a stream may queue its next rows."""
+        while not self.has_room(rows, size):
+            await asyncio.sleep(0.005)
+
+    async def _submit(self, command: Command) -> Outcome:
+        if self._writer is None:
+            raise self.not_ready()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._writer.submit(command, future)
+        return await future
+
+    def _committed(self, group: Sequence[tuple[Any, Outcome]], refusal: BaseException | None) -> None:
+        """Called on the loop with the outcomes of one transaction."""
+        touched: dict[int, Model] = {}
+        for token, outcome in group:
+            if isinstance(token, asyncio.Future):
+                if not token.done():
+                    if refusal is not None:
+                        token.set_exception(self.journal_error())
+                    else:
+                        token.set_result(outcome)
+                continue
+            model, rows, at, future = token
+            if refusal is not None:
+                self._release(len(rows), rows.size)
+                model.queued -= 1
+                if not future.done():
+                    future.set_exception(self.journal_error())
+                continue
+            assert isinstance(outcome, Appended)  # noqa: S101 - what the journal answers to Append
+            self._take(model, rows, at, future, outcome)
+            touched[model.number] = model
+        for model in touched.values():
+            if not model.applying:
+                self._apply(model)
+
+    def _take(
+        self, model: Model, rows: Rows, at: float, future: asyncio.Future[Learned], appended: Appended
+    ) -> None:
+        features, signs, weights = taken_of(rows, appended)
+        self._release(len(rows) - len(signs), 0 if signs else rows.size)
+        if not signs:
+            model.queued -= 1
+            if model.seq == 0 and model.queued == 0 and not model.waiting:
+                model.kind = None  # nothing was ever learned: the form of the rows is still open
+            if not future.done():
+                future.set_result(Learned(appended, []))
+            return
+        if model.fault is not None:
+            self._release(len(signs), rows.size)
+            model.queued -= 1
+            if not future.done():
+                future.set_exception(ModelFaulted("model", "a model without a fault", model.name))
+            return
+        model.waiting.append(Waiting(appended, features, signs, weights, at, rows.size, future, []))
+
+    def _release(self, rows: int, size: int) -> None:
+        self.waiting_rows -= rows
+        self.waiting_bytes -= size
+
+    def _apply(self, model: Model) -> None:
+        """Apply for a moment; what is left goes on in a task."""
+        self._apply_for(model, SLICE_SECONDS)
+        if model.waiting:
+            model.applying = True
+            self._spawn(self._apply_rest(model))
+
+    async def _apply_rest(self, model: Model) -> None:
+        try:
+            while model.waiting:
+                await asyncio.sleep(0)
+                self._apply_for(model, SLICE_SECONDS)
+        finally:
+            model.applying = False
+
+    def _apply_for(self, model: Model, seconds: float) -> None:
+        until = time.perf_counter() + seconds
+        while model.waiting:
+            try:
+                rows, freed = model.apply_some()
+            except Exception as error:  # a fault of one model must not stop the others
+                reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
+                log.critical(
+                    "model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True
+                )
+                self._release(
+                    sum(len(waiting.signs) - len(waiting.scores) for waiting in model.waiting),
+                    sum(waiting.size for waiting in model.waiting),
+                )
+                model.set_aside(reason)
+                return
+            self._release(rows, freed)
+            if time.perf_counter() > until:
+                break
+        if model.seq - max(model.snapshot_seq, 0) >= self.settings.snapshot_every_rows:
+            self._snapshot_soon(model)
+
+    # ---- snapshots ---------------------------------------------------------------------------
+
+    def _snapshot_soon(self, model: Model) -> None:
+        if model.number in self._snapshotting or self.draining or self.journal_failed or model.dropped:
+            return
+        self._snapshotting.add(model.number)
+        self._spawn(self._snapshot_in_background(model))
+
+    async def _snapshot_in_background(self, model: Model) -> None:
+        try:
+            await self._snapshot(model)
+        finally:
+            self._snapshotting.discard(model.number)
+
+    async def _snapshot(self, model: Model) -> None:
+        async with self._snapshots:
+            if model.dropped:
+                return
+            seq = model.seq
+            state = model.state()
+            try:
+                prune = await asyncio.to_thread(self._write, model.number, seq, state)
+            except OSError as error:
+                log.error("model %s: no snapshot at seq %d: %s", model.name, seq, error)
+                model.snapshot_seq = seq  # try again after as many rows, not at every row
+                return
+            model.snapshot_seq = seq
+            if model.dropped:
+                await asyncio.to_thread(self.archive.remove, model.number)
+            elif prune is not None and not self.journal_failed:
+                try:
+                    await self._submit(Prune(model.number, prune))
+                except JournalUnavailable:
+                    log.error("model %s: the journal could not be pruned", model.name)
+
+    def _write(self, number: int, seq: int, state: tuple[Any, Any]) -> int | None:
+        return self.archive.write(number, seq, packed(state))
+
+    async def snapshot_bytes(self, model: Model) -> bytes:
+        """Return a snapshot of a model for a download."""
+        return await asyncio.to_thread(packed, model.state())
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.critical("background task failed", exc_info=task.exception())
+
+
+def _warm_up(spec: ModelSpec) -> None:
+    """Call everything that a model of this spec will call, on rows of both forms."""
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    weights = np.array([1.0, 2.0, 0.5, 1.0])
+    named: list[Any] = [{"a": 1.0, "b": 2.0}, {"a": -1.0, "c": "x"}, {"b": 0.5}, {"a": 0.5}]
+    columns: list[Any] = [[1.0, 2.0], [-1.0, 0.5], [0.0, 1.0], [0.5, 0.5]]
+    pipeline_spec = spec.pipeline(0)
+    for rows in (named, columns):
+        pipeline = Pipeline.from_spec(pipeline_spec)
+        try:
+            pipeline.check_rows(rows, None)
+        except AucstreamError:  # this spec does not take such rows
+            continue
+        pipeline.learn_rows(rows, signs)
+        for at in range(len(rows)):  # a row alone may take another way
+            pipeline.learn_rows(rows[at : at + 1], signs[at : at + 1])
+        scores = pipeline.learn_rows(rows, signs, weights)
+        pipeline.probabilities(pipeline.score_rows(rows))
+        Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
+        evaluation = Evaluation(4)
+        for _ in range(5):
+            evaluation.update(np.tile(signs, 5), np.tile(scores, 5), pipeline.calibration_line, judge=True)
+            evaluation.update(signs, scores, pipeline.calibration_line, judge=True)
+            evaluation.describe(None)
+        evaluation.roc()
+        Evaluation.from_state_dict(*evaluation.state_dict())
+
+
+def _check_params(spec: ModelSpec) -> None:
+    """Raise what the library says of a spec, with a pointer to the field."""
+    try:
+        Pipeline.from_spec(spec.pipeline(0))
+    except UnknownLearner as error:
+        error.path = '$["algorithm"]'
+        raise
+    except InvalidParams as error:
+        if not error.path:
+            where, _, name = error.where.partition(".")
+            got = error.got if isinstance(error.got, str) else ""
+            if where in ("encoder", "map"):
+                tokens = [where, name or got]
+            else:
+                tokens = ["params", name if name in spec.params else got]
+            error.path = "$" + "".join(f"[{json.dumps(token)}]" for token in tokens if token)
+        raise

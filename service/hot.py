@@ -1,0 +1,516 @@
+"""The hot calls: learn-one, predict-one and their -many forms, straight on ASGI.
+
+They are described in the OpenAPI document by `routes/learning.py` like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from typing import IO, Any, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+import numpy as np
+
+from aucstream.errors import AucstreamError, NonFiniteStep
+from aucstream.pipeline import RowKind
+from service.errors import (
+    BodyTooLarge,
+    Disconnected,
+    InvalidBody,
+    InvalidQuery,
+    LabelConflict,
+    NonFiniteScore,
+    RowsRefused,
+    ServiceError,
+)
+from service.exchange import JSON, NDJSON, Exchange
+from service.host import ModelHost
+from service.journal import Mode
+from service.lines import LineReader
+from service.model import Learned, Model
+from service.problems import MAX_ERRORS, field_errors
+from service.rows import (
+    Features,
+    RowLimits,
+    Rows,
+    check_features,
+    checked_id,
+    checked_row,
+    compact,
+    learn_body,
+    located,
+    predict_body,
+    raw_list,
+    row_of,
+)
+
+STEP_ROWS = 128  # rows decoded or scored before the loop looks elsewhere: about a millisecond
+SPOOL_BYTES = 1 << 20  # an NDJSON answer longer than this waits on disk until its request has ended
+SEND_BYTES = 1 << 16
+IN_FLIGHT = 2  # batches of one NDJSON stream that wait for the journal while the next is decoded
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Item(NamedTuple):
+    """One row of a -many body: its place (index or line number) and its bytes."""
+
+    place: int
+    raw: bytes | msgspec.Raw | None
+
+
+class Batch:
+    """Rows of a -many body on their way to the journal."""
+
+    def __init__(self) -> None:
+        self.features: list[Features] = []
+        self.signs: list[float] = []
+        self.weights: list[float] = []
+        self.ids: list[str | None] = []
+        self.raws: list[bytes | msgspec.Raw] = []
+        self.places: list[int] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+    @property
+    def with_ids(self) -> bool:
+        """Whether any row has an id."""
+        return any(id_ is not None for id_ in self.ids)
+
+    def payload(self, taken: Sequence[int] | None) -> bytes:
+        """Return the bytes of these rows, one a line."""
+        raws = self.raws if taken is None else [self.raws[row] for row in taken]
+        return b"\n".join(map(compact, raws))
+
+    def rows(self) -> Rows:
+        """Return the rows as the host takes them."""
+        return Rows(
+            self.features,
+            self.signs,
+            None if all(weight == 1.0 for weight in self.weights) else self.weights,
+            self.ids if self.with_ids else None,
+            self.size,
+            self.payload,
+        )
+
+
+class Tally:
+    """What became of a -many body so far."""
+
+    def __init__(self, seq: int) -> None:
+        self.accepted = 0
+        self.duplicates = 0
+        self.rejected = 0
+        self.seq = seq
+        self.errors: list[dict[str, Any]] = []
+
+    def refuse(self, line: int, error: AucstreamError) -> None:
+        """Count one refused row."""
+        self.rejected += 1
+        for entry in field_errors(error) or [{"pointer": "", "message": error.message}]:
+            self.note(line, entry["pointer"], entry["message"])
+
+    def note(self, line: int, pointer: str, message: str) -> None:
+        """Keep an error, the first 100 of them."""
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append({"line": line, "pointer": pointer, "message": message})
+
+    def settle(self, learned: Learned, places: Sequence[int]) -> None:
+        """Count the rows of one event; `places` are their line numbers."""
+        appended = learned.appended
+        self.seq = max(self.seq, appended.seq_last)
+        self.duplicates += len(appended.duplicates)
+        self.accepted += len(learned.scores)
+        taken = appended.taken
+        for row, score in enumerate(learned.scores):
+            if not math.isfinite(score):
+                self.accepted -= 1
+                self.rejected += 1
+                place = places[row if taken is None else taken[row]]
+                self.note(place, "", "the step would leave the model non-finite: the row was skipped")
+
+    def counts(self) -> dict[str, Any]:
+        """Return the answer of learn-many."""
+        return {
+            "accepted": self.accepted,
+            "duplicates": self.duplicates,
+            "rejected": self.rejected,
+            "seq": self.seq,
+            "errors": self.errors,
+        }
+
+
+def conflict_of(first_sign: float, pointer: str) -> LabelConflict:
+    """Return the error of an id that was learned with the other label."""
+    first = "positive" if first_sign > 0 else "negative"
+    return LabelConflict("id", f"the label it was learned with first ({first})", pointer=pointer)
+
+
+class HotCalls:
+    """Handlers by the last part of the path."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self.host = host
+        self.settings = host.settings
+        self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
+        self.handlers = {
+            "learn-one": self.learn_one,
+            "predict-one": self.predict_one,
+            "learn-many": self.learn_many,
+            "predict-many": self.predict_many,
+        }
+
+    # ---- one row -----------------------------------------------------------------------------
+
+    async def learn_one(self, exchange: Exchange, model: Model) -> None:
+        """Learn one example; answers when it is durable and applied."""
+        exchange.require(JSON)
+        data = await exchange.body(self.settings.max_body_bytes)
+        body = learn_body(data)
+        try:
+            sign = checked_row(body, len(data), self.limits)
+            features: list[Features] = [body.features]
+            kind = model.pipeline.check_rows(features, model.kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        rows = Rows(
+            features,
+            [sign],
+            None if body.weight == 1.0 else [body.weight],
+            None if body.id is None else [body.id],
+            len(data),
+            lambda _taken: compact(data),
+        )
+        learned = await self.host.learn(model, rows, kind, Mode.ALL)
+        appended = learned.appended
+        if learned.scores:
+            score = learned.scores[0]
+            if not math.isfinite(score):
+                raise NonFiniteStep("row", [0], np.array(learned.scores))
+            answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
+        elif appended.conflicts:
+            raise conflict_of(appended.conflicts[0], "/label")
+        else:
+            answer = b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
+        await exchange.answer(200, answer)
+
+    async def predict_one(self, exchange: Exchange, model: Model) -> None:
+        """Score one example with the state after event `seq`."""
+        exchange.require(JSON)
+        data = await exchange.body(self.settings.max_body_bytes)
+        body = predict_body(data)
+        _refuse_explain(body.explain)
+        try:
+            if body.id is not None:
+                checked_id(body.id)
+            if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
+                check_features(body.features, self.limits)
+            rows: list[Features] = [body.features]
+            model.pipeline.check_rows(rows, model.kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        scores, probabilities = score(model, rows)
+        await exchange.answer(
+            200,
+            b'{"score":%s,"probability":%s,"seq":%d}'
+            % (_encode(scores[0]), _encode(probabilities[0]), model.seq),
+        )
+
+    # ---- many rows: learn --------------------------------------------------------------------
+
+    async def learn_many(self, exchange: Exchange, model: Model) -> None:
+        """Learn a JSON array (all or nothing) or NDJSON lines (streamed)."""
+        skip = on_error(exchange)
+        if exchange.require(JSON, NDJSON) == JSON:
+            if skip:
+                raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
+            await self._learn_array(exchange, model)
+        else:
+            await self._learn_lines(exchange, model, skip=skip)
+
+    async def _learn_array(self, exchange: Exchange, model: Model) -> None:
+        items = await self._array(exchange)
+        batch = Batch()
+        kind = model.kind
+        for start in range(0, len(items), STEP_ROWS):
+            if start:
+                await asyncio.sleep(0)
+            kind = self._decode(batch, items[start : start + STEP_ROWS], model, kind, None)
+        tally = Tally(model.seq)
+        if batch.signs:
+            learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL)
+            for row, first_sign in learned.appended.conflicts.items():
+                raise conflict_of(first_sign, f"/{row}/label")
+            tally.settle(learned, range(1, len(batch) + 1))
+        await exchange.answer(200, _encode(tally.counts()))
+
+    async def _learn_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
+        mode = Mode.SKIP if skip else Mode.ABORT
+        reader = LineReader(self.settings.max_line_bytes)
+        tally = Tally(model.seq)
+        flying: deque[tuple[asyncio.Future[Learned], Batch]] = deque()
+        kind = model.kind
+        try:
+            async for items in self._lines(exchange, reader):
+                batch = Batch()
+                refused: AucstreamError | None = None
+                try:
+                    kind = self._decode(batch, items, model, kind, tally if skip else None)
+                except AucstreamError as error:
+                    refused = error
+                if batch.signs:
+                    rows = batch.rows()
+                    await self.host.wait_for_room(len(rows), rows.size)
+                    flying.append((self.host.learn(model, rows, kind, mode), batch))
+                # With ids a batch may stop at a conflict: nothing after it may be under way.
+                while len(flying) >= (1 if rows_stop(batch, mode) or refused else IN_FLIGHT):
+                    await self._settle(flying, tally, mode)
+                if refused is not None:
+                    raise refused
+            while flying:
+                await self._settle(flying, tally, mode)
+        except Disconnected:
+            await asyncio.gather(*(future for future, _ in flying), return_exceptions=True)
+            raise
+        except AucstreamError as error:
+            for future, batch in flying:
+                try:
+                    tally.settle(await future, batch.places)
+                except AucstreamError:  # the first error is the one to tell
+                    continue
+            if isinstance(error, Refused):
+                tally.refuse(error.line, error.cause)
+                error = error.cause
+            raise RowsRefused(error, tally.counts()) from error
+        await exchange.answer(200, _encode(tally.counts()))
+
+    async def _settle(
+        self, flying: deque[tuple[asyncio.Future[Learned], Batch]], tally: Tally, mode: Mode
+    ) -> None:
+        future, batch = flying.popleft()
+        learned = await future
+        tally.settle(learned, batch.places)
+        for row, first_sign in learned.appended.conflicts.items():
+            error = conflict_of(first_sign, "/label")
+            if mode is Mode.ABORT:
+                raise Refused(batch.places[row], error)
+            tally.refuse(batch.places[row], error)
+
+    def _decode(
+        self, batch: Batch, items: Sequence[Item], model: Model, kind: RowKind | None, tally: Tally | None
+    ) -> RowKind | None:
+        """Decode and check rows into the batch; return the form of the rows.
+
+        A bad row is counted in `tally` and left out; without one, it raises: `Refused` for lines,
+        with the rows before it in the batch.
+        """
+        first = len(batch)
+        for place, raw in items:
+            try:
+                if raw is None:
+                    raise BodyTooLarge("line", f"at most {self.settings.max_line_bytes} bytes a line")
+                body = learn_body(raw)
+                size = len(bytes(raw)) if isinstance(raw, msgspec.Raw) else len(raw)
+                sign = checked_row(body, size, self.limits)
+            except AucstreamError as error:
+                kind = self._check(batch, first, model, kind, tally)  # an earlier bad row is told first
+                first = len(batch)
+                self._refuse(place, error, tally)
+                continue
+            batch.features.append(body.features)
+            batch.signs.append(sign)
+            batch.weights.append(body.weight)
+            batch.ids.append(body.id)
+            batch.raws.append(raw)
+            batch.places.append(place)
+            batch.size += size
+        return self._check(batch, first, model, kind, tally)
+
+    def _check(
+        self, batch: Batch, first: int, model: Model, kind: RowKind | None, tally: Tally | None
+    ) -> RowKind | None:
+        """Check the features of the rows from `first` on; drop bad ones (see `_decode`)."""
+        while first < len(batch):
+            try:
+                return model.pipeline.check_rows(batch.features[first:], kind)
+            except AucstreamError as error:
+                row = first + row_of(error)
+                place = batch.places[row]
+                stop = row + 1 if tally is not None else len(batch)
+                for column in (
+                    batch.features,
+                    batch.signs,
+                    batch.weights,
+                    batch.ids,
+                    batch.raws,
+                    batch.places,
+                ):
+                    del column[row:stop]
+                self._refuse(place, error, tally)
+                if row > first and kind is None:
+                    kind = model.pipeline.check_rows(batch.features[first:row], None)
+                first = row
+        return kind
+
+    def _refuse(self, place: int, error: AucstreamError, tally: Tally | None) -> None:
+        if place < 0:  # an array's row: the whole body is refused
+            raise located(error, -1 - place) from None
+        error = located(error)
+        if tally is None:
+            raise Refused(place, error) from None
+        tally.refuse(place, error)
+
+    # ---- many rows: predict ------------------------------------------------------------------
+
+    async def predict_many(self, exchange: Exchange, model: Model) -> None:
+        """Score a JSON array or NDJSON lines; the answer comes in the same form."""
+        skip = on_error(exchange)
+        if exchange.require(JSON, NDJSON) == JSON:
+            if skip:
+                raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
+            await self._predict_array(exchange, model)
+        else:
+            await self._predict_lines(exchange, model, skip=skip)
+
+    async def _predict_array(self, exchange: Exchange, model: Model) -> None:
+        items = await self._array(exchange)
+        parts: list[bytes] = []
+        seq = model.seq
+        for start in range(0, len(items), STEP_ROWS):
+            if start:
+                await asyncio.sleep(0)
+            seq = model.seq
+            parts.extend(
+                part for part in self._predictions(items[start : start + STEP_ROWS], model, skip=False)
+            )
+        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(parts), seq))
+
+    async def _predict_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
+        # The answer begins when the request has ended: a client that writes before it reads cannot
+        # dead-lock, and a bad line still gets the right status.
+        reader = LineReader(self.settings.max_line_bytes)
+        with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
+            try:
+                async for items in self._lines(exchange, reader):
+                    for part in self._predictions(items, model, skip=skip):
+                        spool.write(part)
+                        spool.write(b"\n")
+            except Refused as error:
+                raise RowsRefused(error.cause, {"errors": error.entries()}) from error
+            await _send_spool(exchange, spool)
+
+    def _predictions(self, items: Sequence[Item], model: Model, *, skip: bool) -> list[bytes]:
+        rows: list[Features] = []
+        bad: dict[int, bytes] = {}
+        at: list[int] = []
+        for number, (place, raw) in enumerate(items):
+            try:
+                if raw is None:
+                    raise BodyTooLarge("line", f"at most {self.settings.max_line_bytes} bytes a line")
+                body = predict_body(raw)
+                _refuse_explain(body.explain)
+                if body.id is not None:
+                    checked_id(body.id)
+                check_features(body.features, self.limits)
+                model.pipeline.check_rows([body.features], model.kind)
+            except AucstreamError as error:
+                if place < 0:
+                    raise located(error, -1 - place) from None
+                refused = Refused(place, located(error))
+                if not skip:
+                    raise refused from None
+                bad[number] = _encode({"score": None, "probability": None, "errors": refused.entries()})
+                continue
+            rows.append(body.features)
+            at.append(number)
+        scores, probabilities = score(model, rows) if rows else ([], [])
+        parts = [b""] * len(items)
+        for number, value, probability in zip(at, scores, probabilities, strict=True):
+            parts[number] = b'{"score":%s,"probability":%s}' % (_encode(value), _encode(probability))
+        for number, part in bad.items():
+            parts[number] = part
+        return parts
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    async def _array(self, exchange: Exchange) -> list[Item]:
+        raws = raw_list(await exchange.body(self.settings.max_body_bytes))
+        if len(raws) > self.settings.max_rows:
+            raise BodyTooLarge(
+                "body", f"at most {self.settings.max_rows} rows (NDJSON has no limit)", len(raws)
+            )
+        return [Item(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
+
+    async def _lines(self, exchange: Exchange, reader: LineReader) -> Any:
+        async for chunk in exchange.chunks():
+            items = [Item(number, line) for number, line in reader.feed(chunk)]
+            for start in range(0, len(items), STEP_ROWS):
+                yield items[start : start + STEP_ROWS]
+                await asyncio.sleep(0)
+        items = [Item(number, line) for number, line in reader.end()]
+        if items:
+            yield items
+
+
+class Refused(ServiceError):
+    """A bad line: ends a stream under `abort`."""
+
+    def __init__(self, line: int, cause: AucstreamError) -> None:
+        super().__init__(cause.where, cause.expected, cause.got, path=cause.path)
+        self.line = line
+        self.cause = cause
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the `errors` member."""
+        entries = field_errors(self.cause) or [{"pointer": "", "message": self.cause.message}]
+        return [{"line": self.line, **entry} for entry in entries]
+
+
+def rows_stop(batch: Batch, mode: Mode) -> bool:
+    """Return whether a batch may stop half-way (a label conflict under abort)."""
+    return mode is Mode.ABORT and batch.with_ids
+
+
+def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float | None]]:
+    """Return scores and probabilities of checked rows."""
+    scores = model.pipeline.score_rows(rows)
+    if not np.isfinite(scores).all():
+        raise NonFiniteScore("score", "a finite number")
+    values: list[float] = scores.tolist()
+    return values, model.pipeline.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
+
+
+def on_error(exchange: Exchange) -> bool:
+    """Return whether bad lines are skipped (`?on_error=abort|skip`)."""
+    if not exchange.query:
+        return False
+    values = parse_qs(exchange.query.decode("latin-1"), keep_blank_values=True)
+    unknown = sorted(set(values) - {"on_error"})
+    if unknown:
+        raise InvalidQuery("query", "no parameter but on_error", unknown[0])
+    value = values["on_error"][-1]
+    if value not in ("abort", "skip"):
+        raise InvalidQuery("on_error", "abort or skip", value)
+    return value == "skip"
+
+
+def _refuse_explain(explain: bool) -> None:  # noqa: FBT001 - the field's own name
+    if explain:
+        raise InvalidBody(
+            "explain", "false: contributions are not served by this version", True, pointer="/explain"
+        )
+
+
+async def _send_spool(exchange: Exchange, spool: IO[bytes]) -> None:
+    spool.seek(0)
+    await exchange.start(200, NDJSON)
+    while block := spool.read(SEND_BYTES):
+        await exchange.part(block, more=True)
+    await exchange.part(b"", more=False)

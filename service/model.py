@@ -1,0 +1,277 @@
+"""One model in memory: its pipeline, its evaluation, and the events that wait to be applied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucstream.errors import BadSnapshot
+from aucstream.pipeline import Pipeline, RowKind
+from aucstream.snapshot import pack, unpack
+from service.errors import ModelFaulted
+from service.evaluation import Evaluation, part
+from service.journal import Appended, EventRecord, ModelRecord
+from service.rows import Features, Rows, replayed
+from service.spec import ModelSpec, etag_of
+
+# The calibration that judges a score (log loss, Brier) is read after each row up to BLOCK, then after
+# each BLOCK rows by seq: a rule by seq alone, so that a replay, cut otherwise, gives the same sums.
+# It is also the longest slice: a few tenths of a millisecond between two looks at the clock.
+BLOCK = 64
+
+STATE_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Learned:
+    """What became of one request's rows.
+
+    `scores` belong to the rows that were taken, in order; NaN: skipped as non-finite.
+    """
+
+    appended: Appended
+    scores: list[float]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Rows that are in the journal and not yet applied."""
+
+    appended: Appended
+    features: Sequence[Features]
+    signs: Sequence[float]
+    weights: Sequence[float] | None
+    received_at: float
+    size: int
+    future: asyncio.Future[Learned] | None
+    scores: list[float]
+
+
+def taken_of(
+    rows: Rows, appended: Appended
+) -> tuple[Sequence[Features], Sequence[float], Sequence[float] | None]:
+    """Return features, signs and weights of the rows that the journal took."""
+    if appended.taken is None:
+        return rows.features, rows.signs, rows.weights
+    at = appended.taken
+    weights = None if rows.weights is None else [rows.weights[row] for row in at]
+    return [rows.features[row] for row in at], [rows.signs[row] for row in at], weights
+
+
+class Model:
+    """State of one model; lives on the event loop and is only touched there once it serves."""
+
+    def __init__(self, record: ModelRecord) -> None:
+        self.number = record.model
+        self.name = record.name
+        self.created_at = record.created_at
+        self.canonical = record.spec
+        self.spec = ModelSpec.model_validate_json(record.spec)
+        self.etag = etag_of(record.spec)
+        self.calibrated = self.spec.calibration != "none"
+        self.pipeline: Pipeline = Pipeline.from_spec(self.spec.pipeline(record.seed))
+        self.evaluation = Evaluation(self.spec.evaluation.window)
+        self.kind: RowKind | None = None  # form of the rows accepted so far
+        self.seq = 0  # last applied event
+        self.queued = 0  # requests handed to the journal and not yet answered
+        self.last_event_at: float | None = None
+        self.snapshot_seq = -1
+        self.waiting: deque[Waiting] = deque()
+        self.applying = False
+        self.dropped = False
+        self.fault: str | None = None
+        self._line: tuple[float, float] | None = None
+
+    # ---- applying events ---------------------------------------------------------------------
+
+    def apply_some(self) -> tuple[int, int]:
+        """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended."""
+        room = 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
+        features: list[Features] = []
+        signs: list[float] = []
+        weights: list[float] = []
+        weighted = False
+        shares: list[tuple[Waiting, int]] = []
+        for waiting in self.waiting:
+            start = len(waiting.scores)
+            count = min(room - len(signs), len(waiting.signs) - start)
+            stop = start + count
+            features.extend(waiting.features[start:stop])
+            signs.extend(waiting.signs[start:stop])
+            if waiting.weights is not None:
+                weighted = True
+                weights.extend(waiting.weights[start:stop])
+            else:
+                weights.extend([1.0] * count)
+            shares.append((waiting, count))
+            if len(signs) == room:
+                break
+        scores = self._learn(features, signs, weights if weighted else None) if signs else []
+        at = freed = 0
+        for waiting, count in shares:
+            waiting.scores.extend(scores[at : at + count])
+            at += count
+            if len(waiting.scores) < len(waiting.signs):
+                break
+            self.waiting.popleft()
+            freed += waiting.size
+            self.last_event_at = waiting.received_at
+            self.queued -= 1
+            if waiting.future is not None and not waiting.future.done():
+                waiting.future.set_result(Learned(waiting.appended, waiting.scores))
+        return len(signs), freed
+
+    def _learn(
+        self, features: Sequence[Features], signs: Sequence[float], weights: Sequence[float] | None
+    ) -> list[float]:
+        sign_array = np.array(signs, dtype=np.float64)
+        scores = self.pipeline.learn_rows(
+            features, sign_array, None if weights is None else np.array(weights, dtype=np.float64)
+        )
+        known = np.isfinite(scores)
+        if known.all():
+            self.evaluation.update(sign_array, scores, self._line, judge=self.calibrated)
+        else:
+            self.evaluation.update(sign_array[known], scores[known], self._line, judge=self.calibrated)
+        self.seq += len(signs)
+        if self.seq <= BLOCK or self.seq % BLOCK == 0:
+            self._line = self.pipeline.calibration_line
+        values: list[float] = scores.tolist()
+        return values
+
+    def set_aside(self, reason: str) -> None:
+        """Stop serving this model; everyone who waits is told."""
+        self.fault = reason
+        while self.waiting:
+            waiting = self.waiting.popleft()
+            self.queued -= 1
+            if waiting.future is not None and not waiting.future.done():
+                waiting.future.set_exception(ModelFaulted("model", "a model without a fault", self.name))
+
+    def replay(self, event: EventRecord) -> int:
+        """Apply one journalled event; return its number of rows."""
+        bodies = replayed(event.payload)
+        skip = self.seq + 1 - event.seq_first  # rows that the snapshot holds already
+        bodies = bodies[skip:] if skip > 0 else bodies
+        if not bodies:
+            return 0
+        if self.kind is None:
+            self.kind = self.pipeline.check_rows([bodies[0].features], None)
+        weights = [body.weight for body in bodies]
+        self.waiting.append(
+            Waiting(
+                Appended(event.seq_first, event.seq_last, None, {}, {}),
+                [body.features for body in bodies],
+                [replay_sign(body.label) for body in bodies],
+                None if all(weight == 1.0 for weight in weights) else weights,
+                event.received_at,
+                len(event.payload),
+                None,
+                [],
+            )
+        )
+        self.queued += 1
+        rows = 0
+        while self.waiting:
+            rows += self.apply_some()[0]
+        return rows
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description of GET /v1/models/{name}."""
+        return {
+            "name": self.name,
+            "spec": self.spec.model_dump(mode="json"),
+            "resolved": self.pipeline.resolved,
+            "examples": int(self.pipeline.examples),
+            "positives": int(self.pipeline.positives),
+            "seq": self.seq,
+            "pending": 0,
+            "auc": self.evaluation.auc(),
+            "created_at": timestamp(self.created_at),
+            "last_event_at": None if self.last_event_at is None else timestamp(self.last_event_at),
+        }
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return a copy of the whole state; cheap enough for the event loop, nothing is packed."""
+        pipeline_arrays, pipeline_meta = self.pipeline.state_dict()
+        evaluation_arrays, evaluation_meta = self.evaluation.state_dict()
+        arrays = {f"pipeline.{name}": np.array(array) for name, array in pipeline_arrays.items()}
+        arrays.update({f"evaluation.{name}": np.array(array) for name, array in evaluation_arrays.items()})
+        if self._line is not None:
+            arrays["line"] = np.array(self._line, dtype=np.float64)
+        return arrays, {
+            "what": "aucstream service model",
+            "state_format": STATE_FORMAT,
+            "name": self.name,
+            "spec": self.canonical,
+            "created_at": self.created_at,
+            "seq": self.seq,
+            "kind": self.kind,
+            "last_event_at": self.last_event_at,
+            "pipeline": pipeline_meta,
+            "evaluation": evaluation_meta,
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
+        """Take over a state made by `state`, or raise BadSnapshot and change nothing."""
+        checked_meta(meta)
+        if meta["spec"] != self.canonical:
+            raise BadSnapshot("snapshot", "the spec of this model", "another spec")
+        try:
+            pipeline = Pipeline.from_state_dict(part(arrays, "pipeline."), meta["pipeline"])
+            evaluation = Evaluation.from_state_dict(part(arrays, "evaluation."), meta["evaluation"])
+            line = arrays.get("line")
+            pair = None if line is None else (float(line[0]), float(line[1]))
+            seq = int(meta["seq"])
+            kind, last_event_at = meta["kind"], meta["last_event_at"]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, BadSnapshot):
+                raise
+            raise BadSnapshot(
+                "snapshot", "the state of a model", f"{type(error).__name__}: {error}"
+            ) from error
+        self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
+        self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
+
+
+def timestamp(seconds: float) -> str:
+    """Return a moment as RFC 3339, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def replay_sign(label: Any) -> float:
+    """Return the sign of a label that was checked before it was journalled."""
+    return 1.0 if label == 1 else -1.0
+
+
+def checked_meta(meta: dict[str, Any]) -> None:
+    """Raise BadSnapshot unless a snapshot holds a model of the service."""
+    if meta.get("what") != "aucstream service model" or not isinstance(meta.get("spec"), str):
+        raise BadSnapshot(
+            "snapshot", "a snapshot of a service model (GET /v1/models/{name}/snapshot)", "another kind"
+        )
+    if meta.get("state_format") != STATE_FORMAT:
+        raise BadSnapshot("snapshot", f"state format {STATE_FORMAT}", meta.get("state_format"))
+
+
+def packed(state: tuple[dict[str, NDArray[Any]], dict[str, Any]]) -> bytes:
+    """Return a state as one file."""
+    return pack(*state)
+
+
+def unpacked(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the state in one file, or raise BadSnapshot."""
+    arrays, meta = unpack(data)
+    checked_meta(meta)
+    return arrays, meta

@@ -1,0 +1,130 @@
+"""One table: what was raised -> status and type of the RFC 9457 answer.
+
+A route never builds an error answer by hand: it raises, and `problem_of` reads the table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from aucstream import errors as library
+from aucstream.errors import AucstreamError, shown
+from service import errors
+from service.errors import ServiceError, pointer_of
+
+TYPE_PREFIX = "urn:aucstream:problem:"
+CONTENT_TYPE = b"application/problem+json"
+MAX_ERRORS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the table."""
+
+    status: int
+    type: str
+    title: str
+
+
+TABLE: dict[type[AucstreamError], Entry] = {
+    # the library's
+    library.InvalidParams: Entry(422, "invalid-params", "A parameter of the spec is out of its range"),
+    library.UnknownLearner: Entry(422, "unknown-algorithm", "No algorithm has that name"),
+    library.InvalidBlock: Entry(422, "invalid-features", "The features cannot be used"),
+    library.InvalidLabel: Entry(422, "invalid-label", "The label is not one of the two classes"),
+    library.NonFiniteStep: Entry(
+        422, "non-finite-step", "The step would leave the model non-finite: row skipped"
+    ),
+    library.BadSnapshot: Entry(422, "bad-snapshot", "The snapshot is damaged or foreign"),
+    library.NewerSnapshot: Entry(422, "newer-snapshot", "The snapshot was made by a newer version"),
+    library.CannotMerge: Entry(409, "cannot-merge", "The models cannot be merged exactly"),
+    library.AucstreamError: Entry(422, "invalid-request", "The request cannot be carried out"),
+    # the service's
+    errors.MalformedBody: Entry(422, "malformed-json", "The body is not JSON"),
+    errors.InvalidBody: Entry(422, "invalid-body", "The body does not fit its description"),
+    errors.InvalidQuery: Entry(422, "invalid-query", "A query parameter is out of its range"),
+    errors.InvalidName: Entry(422, "invalid-name", "The model name is not allowed"),
+    errors.RouteNotFound: Entry(404, "not-found", "No such path"),
+    errors.MethodNotAllowed: Entry(405, "method-not-allowed", "The path does not take this method"),
+    errors.ModelNotFound: Entry(404, "model-not-found", "No model has that name"),
+    errors.SpecConflict: Entry(409, "spec-conflict", "The name is taken by a model with another spec"),
+    errors.LabelConflict: Entry(409, "label-conflict", "The id was learned before with the other label"),
+    errors.BodyTooLarge: Entry(413, "body-too-large", "The body is over its limit"),
+    errors.UnsupportedMedia: Entry(415, "unsupported-media-type", "The content type is not accepted here"),
+    errors.QueueFull: Entry(429, "queue-full", "Too much is waiting: try again later"),
+    errors.TooManyModels: Entry(429, "too-many-models", "The limit of models is reached"),
+    errors.NotReady: Entry(503, "not-ready", "The service is starting or stopping"),
+    errors.JournalUnavailable: Entry(
+        503, "journal-unavailable", "The journal cannot be written: nothing is learned"
+    ),
+    errors.ModelFaulted: Entry(503, "model-faulted", "The model is set aside after a fault"),
+    errors.NonFiniteScore: Entry(422, "non-finite-score", "The score is not a finite number"),
+}
+INTERNAL = Entry(500, "internal-error", "An unexpected error; the log has its place under this request id")
+BAD_REQUEST = Entry(400, "bad-request", "The bytes are not an HTTP request")
+
+_PATH = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|\[('(?:[^'\\]|\\.)*')\]|\.?([A-Za-z_]\w*)""")
+
+
+def entry_of(error: BaseException) -> Entry:
+    """Return the line for an exception: that of its class or of the nearest base."""
+    if isinstance(error, errors.RowsRefused):
+        return entry_of(error.cause)
+    for kind in type(error).__mro__:
+        entry = TABLE.get(kind)
+        if entry is not None:
+            return entry
+    return INTERNAL
+
+
+def tokens_of(path: str) -> list[str | int]:
+    """Return a path such as `$[3]["amount"]` as `[3, "amount"]`."""
+    tokens: list[str | int] = []
+    for number, double, single, word in _PATH.findall(path.removeprefix("$")):
+        if number:
+            tokens.append(int(number))
+        elif double:
+            tokens.append(json.loads(double))
+        elif single:
+            tokens.append(single[1:-1].replace("\\'", "'"))
+        elif word:
+            tokens.append(word)
+    return tokens
+
+
+def field_errors(error: AucstreamError) -> list[dict[str, Any]]:
+    """Return the `errors` member for an error of either package."""
+    if isinstance(error, errors.RowsRefused):
+        return []
+    if isinstance(error, ServiceError):
+        return error.errors[:MAX_ERRORS]
+    if not error.path:
+        return []
+    got = "" if error.got is ... else f", got {shown(error.got)}"
+    return [{"pointer": pointer_of(tokens_of(error.path)), "message": f"expected {error.expected}{got}"}]
+
+
+def problem_of(error: BaseException, request_id: str) -> tuple[int, bytes, Mapping[str, str]]:
+    """Return status, body and extra headers of the answer to an exception."""
+    entry = entry_of(error)
+    document: dict[str, Any] = {
+        "type": TYPE_PREFIX + entry.type,
+        "title": entry.title,
+        "status": entry.status,
+        "detail": error.message if isinstance(error, AucstreamError) else entry.title,
+        "errors": field_errors(error) if isinstance(error, AucstreamError) else [],
+        "request_id": request_id,
+    }
+    headers: Mapping[str, str] = {}
+    if isinstance(error, ServiceError):
+        document.update(error.members)
+        headers = error.headers
+        if entry.status in (429, 503) and "Retry-After" not in headers:
+            headers = {**headers, "Retry-After": "1"}
+    return entry.status, msgspec.json.encode(document), headers

@@ -1,0 +1,56 @@
+"""Is the process alive, and may it be sent work."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from service import errors
+from service.description import answer, json_content, problems
+from service.exchange import JSON
+from service.host import ModelHost
+from service.schemas import Health
+
+_encode = msgspec.json.Encoder().encode
+
+
+def health_router(host: ModelHost) -> APIRouter:
+    """Return the routes of health."""
+    router = APIRouter(tags=["health"])
+
+    async def live() -> Response:
+        return Response(_encode({"status": "live"}), media_type=JSON.decode())
+
+    async def ready() -> Response:
+        if host.journal_failed:
+            raise host.journal_error()
+        if not host.ready or host.draining:
+            raise host.not_ready()
+        return Response(_encode({"status": "ready"}), media_type=JSON.decode())
+
+    alive = {200: answer("The process answers", {"application/json": json_content(Health)})}
+    for path, summary in (("/livez", "Is the process alive"), ("/healthz", "The same as /livez")):
+        router.add_api_route(
+            path,
+            live,
+            methods=["GET"],
+            summary=summary,
+            response_class=Response,
+            responses=alive,  # type: ignore[arg-type]
+            operation_id=path[1:],
+        )
+        router.add_api_route(path, live, methods=["HEAD"], include_in_schema=False, response_class=Response)
+    router.add_api_route(
+        "/readyz",
+        ready,
+        methods=["GET"],
+        operation_id="readyz",
+        summary="Replayed, warm, journal writable, not stopping",
+        response_class=Response,
+        responses={
+            200: answer("Ready", {"application/json": json_content(Health)}),
+            **problems(errors.JournalUnavailable),
+        },
+    )
+    router.add_api_route("/readyz", ready, methods=["HEAD"], include_in_schema=False, response_class=Response)
+    return router

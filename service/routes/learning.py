@@ -1,0 +1,126 @@
+"""Descriptions of the hot calls. The edge serves them (`hot.py`); nothing here runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from aucstream import errors as library
+from service import errors
+from service.description import answer, body, json_content, problems, ref
+from service.errors import RouteNotFound
+from service.schemas import Learn, Learned, LearnedMany, Predict, Predicted, PredictedMany, Prediction
+
+OnError = Annotated[
+    Literal["abort", "skip"],
+    Query(description="NDJSON only. abort: stop at a bad line, what was taken stays taken"),
+]
+
+_BODY = (
+    errors.ModelNotFound,
+    errors.BodyTooLarge,
+    errors.UnsupportedMedia,
+    errors.MalformedBody,
+    errors.InvalidBody,
+    library.InvalidBlock,
+    errors.ModelFaulted,
+)
+_LEARN = (
+    *_BODY,
+    library.InvalidLabel,
+    errors.LabelConflict,
+    errors.QueueFull,
+    errors.JournalUnavailable,
+    errors.NotReady,
+)
+
+
+def _ndjson(model: type[BaseModel]) -> dict[str, Any]:
+    return {
+        "schema": {"type": "string", "description": f"lines, each a {model.__name__}", "x-line": ref(model)}
+    }
+
+
+async def _edge_only(name: str, request: Request) -> Response:
+    raise RouteNotFound("path", "one of those in /openapi.json", f"{request.url.path} of {name}")
+
+
+def learning_router() -> APIRouter:
+    """Return the routes of learning and predicting."""
+    router = APIRouter(tags=["learning"])
+
+    @router.post(
+        "/v1/models/{name}/learn-one",
+        summary="Learn one labelled example",
+        description="Answers when the event is durable and applied; `score` is from before the update.",
+        response_class=Response,
+        responses={
+            200: answer("Learned, or a duplicate", {"application/json": json_content(Learned)}),
+            **problems(*_LEARN, library.NonFiniteStep),
+        },
+        openapi_extra=body("The example", {"application/json": json_content(Learn)}),
+    )
+    async def learn_one(name: str, request: Request) -> Response:
+        return await _edge_only(name, request)
+
+    @router.post(
+        "/v1/models/{name}/predict-one",
+        summary="Score one example",
+        response_class=Response,
+        responses={
+            200: answer("Score and probability", {"application/json": json_content(Predicted)}),
+            **problems(*_BODY, errors.NonFiniteScore),
+        },
+        openapi_extra=body("The example", {"application/json": json_content(Predict)}),
+    )
+    async def predict_one(name: str, request: Request) -> Response:
+        return await _edge_only(name, request)
+
+    @router.post(
+        "/v1/models/{name}/learn-many",
+        summary="Learn many examples in order",
+        description="A JSON array is taken whole or not at all. NDJSON is streamed, of any length; rows are taken as "
+        "they come. A row whose step would leave the model non-finite is skipped and counted in `rejected`. "
+        "A refused NDJSON stream answers with a problem that carries the counts of what was taken.",
+        response_class=Response,
+        responses={
+            200: answer("What became of the rows", {"application/json": json_content(LearnedMany)}),
+            **problems(*_LEARN, errors.InvalidQuery),
+        },
+        openapi_extra=body(
+            "The examples",
+            {"application/json": json_content(Learn, many=True), "application/x-ndjson": _ndjson(Learn)},
+        ),
+    )
+    async def learn_many(name: str, request: Request, on_error: OnError = "abort") -> Response:
+        del on_error
+        return await _edge_only(name, request)
+
+    @router.post(
+        "/v1/models/{name}/predict-many",
+        summary="Score many examples",
+        description="The answer comes in the form of the body. Learning goes on meanwhile: `seq` is that of the last "
+        "rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`.",
+        response_class=Response,
+        responses={
+            200: answer(
+                "Scores and probabilities in order",
+                {
+                    "application/json": json_content(PredictedMany),
+                    "application/x-ndjson": _ndjson(Prediction),
+                },
+            ),
+            **problems(*_BODY, errors.NonFiniteScore, errors.InvalidQuery),
+        },
+        openapi_extra=body(
+            "The examples",
+            {"application/json": json_content(Predict, many=True), "application/x-ndjson": _ndjson(Predict)},
+        ),
+    )
+    async def predict_many(name: str, request: Request, on_error: OnError = "abort") -> Response:
+        del on_error
+        return await _edge_only(name, request)
+
+    return router

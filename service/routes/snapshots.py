@@ -1,0 +1,74 @@
+"""Download and upload the state of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from aucstream import errors as library
+from service import errors
+from service.description import answer, body, json_content, problems
+from service.exchange import SAFETENSORS, SNAPSHOT, exchange_of
+from service.host import ModelHost
+from service.routes.models import ETAG, described
+from service.schemas import Description
+from service.spec import checked_name
+
+BINARY: dict[str, Any] = {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}
+
+
+def snapshots_router(host: ModelHost) -> APIRouter:
+    """Return the routes of snapshots."""
+    router = APIRouter(tags=["snapshots"])
+
+    @router.get(
+        "/v1/models/{name}/snapshot",
+        summary="Download the whole state (safetensors)",
+        response_class=Response,
+        responses={
+            200: answer("The state", {"application/octet-stream": BINARY}),
+            **problems(errors.ModelNotFound),
+        },
+    )
+    async def download(name: str) -> Response:
+        model = host.model(name)
+        seq = model.seq
+        data = await host.snapshot_bytes(model)
+        headers = {"Content-Disposition": f'attachment; filename="{name}-{seq}.safetensors"'}
+        return Response(data, headers=headers, media_type=SNAPSHOT.decode())
+
+    @router.put(
+        "/v1/models/{name}/snapshot",
+        summary="Create or replace a model from a snapshot",
+        description="Goes on at the snapshot's seq, equal to the last bit. Ids learned before are not part of it.",
+        response_class=Response,
+        responses={
+            200: answer("Replaced", {"application/json": json_content(Description)}, ETag=ETAG),
+            201: answer("Created", {"application/json": json_content(Description)}, ETag=ETAG),
+            **problems(
+                errors.BodyTooLarge,
+                errors.UnsupportedMedia,
+                errors.InvalidName,
+                library.BadSnapshot,
+                library.NewerSnapshot,
+                errors.TooManyModels,
+                errors.JournalUnavailable,
+            ),
+        },
+        openapi_extra=body(
+            "A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}
+        ),
+    )
+    async def upload(name: str, request: Request) -> Response:
+        exchange = exchange_of(request.scope)
+        checked_name(name)
+        exchange.require(SNAPSHOT, SAFETENSORS)
+        if not host.ready:
+            raise host.not_ready()
+        async with host.uploading:
+            data = await exchange.body(host.settings.max_snapshot_bytes)
+            model, new = await host.upload(name, data)
+        return described(model, 201 if new else 200)
+
+    return router

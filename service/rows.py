@@ -1,0 +1,282 @@
+"""Bodies of the hot calls: JSON bytes to checked rows, with the field named when they are refused.
+
+Where a name stands twice in one JSON object, the last value counts (as in most JSON readers).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from aucstream.block import sign_of
+from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel
+from service.errors import InvalidBody, MalformedBody, pointer_of
+from service.problems import tokens_of
+
+MAX_ID_LENGTH = 256
+
+Features = dict[str, Any] | list[Any]
+
+
+class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of learn-one, and one row of learn-many."""
+
+    features: Features
+    label: Any
+    weight: float = 1.0
+    id: str | None = None
+
+
+class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of predict-one, and one row of predict-many."""
+
+    features: Features
+    id: str | None = None
+    explain: bool = False
+
+
+_LEARN = msgspec.json.Decoder(LearnBody)
+_PREDICT = msgspec.json.Decoder(PredictBody)
+_RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimits:
+    """The limits of one row (from the settings)."""
+
+    features: int
+    name_length: int
+
+
+@dataclass(slots=True)
+class Rows:
+    """Checked rows to learn, column by column, and the bytes that the journal keeps of them."""
+
+    features: list[Features]
+    signs: list[float]
+    weights: list[float] | None
+    ids: list[str | None] | None
+    size: int
+    payload: Callable[[Sequence[int] | None], bytes]
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+
+# ---- bytes to bodies --------------------------------------------------------------------------
+
+
+def learn_body(data: bytes | msgspec.Raw) -> LearnBody:
+    """Decode one learn body, or raise InvalidBody naming the field."""
+    try:
+        return _LEARN.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explained(bytes(data), error) from None
+
+
+def predict_body(data: bytes | msgspec.Raw) -> PredictBody:
+    """Decode one predict body, or raise InvalidBody naming the field."""
+    try:
+        return _PREDICT.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explained(bytes(data), error) from None
+
+
+def raw_list(data: bytes) -> list[msgspec.Raw]:
+    """Split a JSON array into its elements without decoding them."""
+    try:
+        return _RAW_LIST.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explained(data, error) from None
+
+
+def replayed(payload: bytes) -> list[LearnBody]:
+    """Decode the payload of a learn event: bodies, one a line."""
+    return _LEARN.decode_lines(payload)
+
+
+def compact(raw: msgspec.Raw | bytes) -> bytes:
+    """Return one JSON value as one line (a value printed over several lines is joined)."""
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
+
+
+# ---- bodies to rows ---------------------------------------------------------------------------
+
+
+def check_features(features: Features, limits: RowLimits) -> None:
+    """Raise InvalidBlock if a row has too many features or too long a name or value."""
+    if len(features) > limits.features:
+        raise InvalidBlock("features", f"at most {limits.features} features a row", len(features), path="[0]")
+    if type(features) is not dict:
+        return
+    longest = limits.name_length
+    for name, value in features.items():
+        if len(name) > longest:
+            raise _long("names", longest, name, name[:40])
+        kind = type(value)
+        if kind is str and len(value) > longest:
+            raise _long("strings", longest, value, name)
+        if kind is list:
+            if len(value) > limits.features:
+                raise InvalidBlock(
+                    "features", f"at most {limits.features} values", len(value), path=_key(name)
+                )
+            for item in value:
+                if type(item) is str and len(item) > longest:
+                    raise _long("strings", longest, item, name)
+
+
+def _long(what: str, longest: int, value: str, name: str) -> InvalidBlock:
+    return InvalidBlock("features", f"{what} of at most {longest} characters", value, path=_key(name))
+
+
+def _key(name: str) -> str:
+    return f"[0][{json.dumps(name)}]"
+
+
+def checked_id(id_: str) -> str:
+    """Return an event id, or raise InvalidBody."""
+    if 0 < len(id_) <= MAX_ID_LENGTH and id_.isprintable() and " " not in id_:
+        return id_
+    raise InvalidBody("id", f"1 to {MAX_ID_LENGTH} visible characters", id_, pointer="/id")
+
+
+def checked_row(body: LearnBody, size: int, limits: RowLimits) -> float:
+    """Check all of a learn body but the values of its features; return its sign."""
+    sign = sign_of(body.label, "$.label")
+    if not body.weight >= 0.0 or body.weight == math.inf:
+        raise InvalidBody("weight", "a finite number >= 0", body.weight, pointer="/weight")
+    if body.id is not None:
+        checked_id(body.id)
+    if size > limits.name_length or len(body.features) > limits.features:
+        check_features(body.features, limits)
+    return sign
+
+
+def row_of(error: AucstreamError) -> int:
+    """Return the row that `check_rows` refused, counted within the rows it was given."""
+    tokens = tokens_of(error.path)
+    return tokens[0] if tokens and isinstance(tokens[0], int) else 0
+
+
+def located(error: AucstreamError, row: int | None = None) -> AucstreamError:
+    """Return an error of one row with the place in the whole body.
+
+    `check_rows` names a place by row and feature, `[3]["amount"]`; in the body that is
+    `/3/features/amount`, and `/features/amount` where the body is one row (`row=None`).
+    """
+    if isinstance(error, InvalidBody):
+        if row is not None:
+            for entry in error.errors:
+                entry["pointer"] = f"/{row}{entry['pointer']}"
+            error.path = f"/{row}{error.path}" if error.path else error.path
+        return error
+    prefix: list[str | int] = [] if row is None else [row]
+    if isinstance(error, InvalidLabel):
+        error.path = _dotted([*prefix, "label"])
+    elif isinstance(error, InvalidBlock):
+        error.path = _dotted([*prefix, "features", *tokens_of(error.path)[1:]])
+    return error
+
+
+def _dotted(tokens: Sequence[str | int]) -> str:
+    # the form that problems.tokens_of reads
+    return "$" + "".join(
+        f"[{token}]" if isinstance(token, int) else f"[{json.dumps(token)}]" for token in tokens
+    )
+
+
+# ---- why a body was refused (slow, only on the way to an error) ----------------------------------
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+_FIELD = re.compile(r"unknown field `(?P<field>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"missing required field `(?P<field>.*)`$", re.DOTALL)
+
+
+class _NonFinite(str):
+    """A number of the body that is not finite, as it was written."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _number(text: str) -> float | _NonFinite:
+    value = float(text)
+    return value if math.isfinite(value) else _NonFinite(text)
+
+
+def _integer(text: str) -> int | _NonFinite:
+    return int(text) if len(text) <= 309 else _NonFinite(text)
+
+
+def explained(data: bytes, error: Exception) -> InvalidBody:
+    """Return the error that names the field for what msgspec refused."""
+    if isinstance(error, msgspec.ValidationError):
+        match = _AT.match(str(error))
+        what, path = (match["what"], match["path"] or "$") if match else (str(error), "$")
+        if what.startswith("Number out of range"):
+            found = _non_finite(data)
+            if found is not None:
+                return found
+        tokens = tokens_of(path.replace("[...]", ""))
+        field = _FIELD.search(what)
+        if field:
+            return InvalidBody(
+                "body",
+                "no other fields than the described ones",
+                field["field"],
+                pointer=pointer_of([*tokens, field["field"]]),
+            )
+        missing = _MISSING.search(what)
+        if missing:
+            return InvalidBody(
+                "body", f"a {missing['field']}", pointer=pointer_of([*tokens, missing["field"]])
+            )
+        refused = InvalidBody("body", what[:1].lower() + what[1:], path=pointer_of(tokens))
+        refused.expected = what.removeprefix("Expected ")
+        refused.errors = [{"pointer": pointer_of(tokens), "message": what}]
+        return refused
+    if isinstance(error, RecursionError):
+        return MalformedBody("body", "JSON that nests less deeply", pointer="")
+    found = _non_finite(data)
+    if found is not None:
+        return found
+    return MalformedBody("body", f"JSON in UTF-8 ({error})", pointer="")
+
+
+def _non_finite(data: bytes) -> InvalidBody | None:
+    try:
+        document = json.loads(data, parse_constant=_NonFinite, parse_float=_number, parse_int=_integer)
+        place = _place(document)
+    except (ValueError, RecursionError):
+        return None
+    if place is None:
+        return None
+    tokens, text = place
+    return InvalidBody(
+        "number",
+        "a finite number",
+        _NonFinite(text[:40]),
+        path=pointer_of(tokens),
+        pointer=pointer_of(tokens),
+    )
+
+
+def _place(document: Any) -> tuple[list[str | int], str] | None:
+    stack: list[tuple[list[str | int], Any]] = [([], document)]
+    while stack:
+        tokens, value = stack.pop()
+        if isinstance(value, _NonFinite):
+            return tokens, str(value)
+        if isinstance(value, dict):
+            stack.extend(([*tokens, name], item) for name, item in reversed(value.items()))
+        elif isinstance(value, list):
+            stack.extend(([*tokens, at], value[at]) for at in range(len(value) - 1, -1, -1))
+    return None

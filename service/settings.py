@@ -1,0 +1,89 @@
+"""Settings: read once from flags and `AUCSTREAM_*` variables, then passed down."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from service.errors import StartRefused
+
+MIB = 1 << 20
+
+Durability = Literal["disk", "os", "memory"]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """What an operator can choose. Every field is also a flag (`--max-body-bytes`) and a variable."""
+
+    model_config = SettingsConfigDict(env_prefix="AUCSTREAM_", frozen=True, extra="forbid")
+
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen on")
+    data_dir: Path = Field(
+        default=Path("aucstream-data"), description="directory of journal and snapshots; one process owns it"
+    )
+    durability: Durability = Field(
+        default="disk",
+        description="what an acknowledged event survives: disk = kill and loss of power, os = kill only, memory = neither",
+    )
+    expect_existing: bool = Field(
+        default=False, description="refuse to start on a data directory without a journal"
+    )
+    insecure: bool = Field(default=False, description="allow an address other than loopback without API keys")
+    workers: int = Field(default=1, description="must be 1: one process owns a data directory")
+    shutdown_seconds: float = Field(
+        default=10.0, gt=0, description="time for requests in flight after SIGTERM"
+    )
+
+    max_body_bytes: Count = Field(default=8 * MIB, description="largest JSON body")
+    max_snapshot_bytes: Count = Field(default=512 * MIB, description="largest uploaded snapshot")
+    max_line_bytes: Count = Field(default=1 * MIB, description="longest NDJSON line")
+    max_rows: Count = Field(default=100_000, description="most rows in a JSON array (NDJSON has no limit)")
+    max_features: Count = Field(default=100_000, description="most features in a row")
+    max_name_length: Count = Field(
+        default=512, description="longest feature name or string value, in characters"
+    )
+    max_models: Count = Field(default=1_000, description="most models")
+    max_window: Count = Field(default=1_000_000, description="largest evaluation window")
+    max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
+    max_queue_rows: Count = Field(
+        default=200_000, description="rows waiting for the journal or to be applied"
+    )
+    max_queue_bytes: Count = Field(
+        default=64 * MIB, description="bytes waiting for the journal or to be applied"
+    )
+
+    snapshot_every_rows: Count = Field(
+        default=100_000, description="rows of a model between background snapshots"
+    )
+    snapshot_keep: int = Field(default=2, ge=2, description="snapshots kept per model")
+
+    def check_start(self) -> None:
+        """Raise StartRefused if the process must not start like this."""
+        concurrency = os.environ.get("WEB_CONCURRENCY", "1").strip() or "1"
+        if self.workers != 1 or concurrency != "1":
+            told = f"workers={self.workers}" if self.workers != 1 else f"WEB_CONCURRENCY={concurrency}"
+            raise StartRefused(
+                f"one worker, got {told}: one process owns a data directory and holds its models in memory; "
+                "several workers would each learn a different part of the stream"
+            )
+        if not self.insecure and not _is_loopback(self.host):
+            raise StartRefused(
+                f"a loopback address, got host={self.host}: there are no API keys, so anyone who reaches this "
+                "address could read and change every model; say --insecure to listen there all the same"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""The spec of a model: what the library's pipeline takes, and what the service adds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from aucstream.errors import shown
+from aucstream.pipeline import PipelineSpec
+from service.errors import InvalidBody, InvalidName, pointer_of
+from service.rows import explained
+
+SPEC_EXAMPLE: dict[str, Any] = {
+    "algorithm": "psam",
+    "params": {"lam": 1e-05},
+    "scaler": "auto",
+    "calibration": "logistic",
+    "evaluation": {"window": 10000},
+    "seed": 0,
+}
+
+NAME = re.compile(r"[a-z0-9_-]{1,64}\Z")
+
+
+class EvaluationSpec(BaseModel):
+    """How the running evaluation is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    window: Annotated[int, Field(ge=1, description="rows in the exact window")] = 10_000
+
+
+class PendingSpec(BaseModel):
+    """How long, and how many, predictions wait for their label."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ttl_seconds: Annotated[float, Field(gt=0)] = 604_800
+    capacity: Annotated[int, Field(ge=1)] = 1_000_000
+    on_expiry: Literal["discard", "negative"] = "discard"
+    hold_early_seconds: Annotated[float, Field(ge=0)] = 0
+
+
+class ModelSpec(PipelineSpec):
+    """Body of PUT /v1/models/{name}."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [SPEC_EXAMPLE]})
+
+    evaluation: EvaluationSpec = EvaluationSpec()
+    pending: PendingSpec = PendingSpec()
+
+    def pipeline(self, seed: int) -> PipelineSpec:
+        """Return the library's part; `seed` stands where the spec says null.
+
+        A seed that the library drew would be another at each start, and a replay another model.
+        """
+        document = self.model_dump(exclude={"evaluation", "pending"})
+        if document["seed"] is None:
+            document["seed"] = seed
+        if "seed" in document["params"] and document["params"]["seed"] is None:
+            document["params"]["seed"] = seed
+        return PipelineSpec.model_validate(document)
+
+    def canonical(self) -> str:
+        """Return the one JSON text of this spec: defaults filled in, names sorted, 1.0 as 1."""
+        return json.dumps(
+            _plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
+
+
+def etag_of(canonical: str) -> str:
+    """Return the entity tag of a canonical spec."""
+    return f'"{hashlib.sha256(canonical.encode()).hexdigest()[:32]}"'
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def checked_name(name: str) -> str:
+    """Return a model name, or raise InvalidName."""
+    if NAME.match(name) is None:
+        raise InvalidName("model", "a name of 1 to 64 of a-z 0-9 _ -", name)
+    return name
+
+
+def spec_of(body: bytes, max_window: int) -> ModelSpec:
+    """Read a spec, or raise InvalidBody naming the field."""
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explained(body, error) from None
+    try:
+        spec = ModelSpec.model_validate(document, strict=True)
+    except ValidationError as error:
+        raise _refused(error) from None
+    if spec.evaluation.window > max_window:
+        raise InvalidBody(
+            "window", f"at most {max_window} rows", spec.evaluation.window, pointer="/evaluation/window"
+        )
+    return spec
+
+
+def _refused(error: ValidationError) -> InvalidBody:
+    entries = []
+    for item in error.errors(include_url=False, include_context=False):
+        pointer = pointer_of([token for token in item["loc"] if not str(token).startswith("function-")])
+        entries.append({"pointer": pointer, "message": f"{item['msg']}, got {shown(item['input'])}"})
+    refused = InvalidBody("spec", "a model spec", path=entries[0]["pointer"] or "/")
+    refused.expected = f"a model spec ({entries[0]['message']})"
+    refused.errors = entries
+    return refused

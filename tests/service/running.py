@@ -1,0 +1,138 @@
+"""A real service in a process of its own, on a loopback port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Running:
+    """`python -m service.main` on a data directory; flags are keyword arguments."""
+
+    def __init__(
+        self, data_dir: Path, *, wait: bool = True, env: dict[str, str] | None = None, **flags: Any
+    ) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        told: list[str] = []
+        for name, value in {"port": self.port, "data_dir": data_dir, **flags}.items():
+            flag = "--" + name.replace("_", "-")
+            told += [flag] if value is True else [flag, str(value)]
+        self.log_path = data_dir.with_suffix(f".{self.port}.log")
+        self._log = self.log_path.open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service.main", *told],
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+        if wait:
+            self.wait_ready()
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def wait_ready(self, seconds: float = 60) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the service ended with {self.process.returncode}:\n{self.log}")
+            try:
+                if self.http.get("/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"not ready after {seconds} s:\n{self.log}")
+
+    def ended(self, seconds: float = 60) -> int:
+        """Wait for the process to end; return its exit status."""
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self._tidy()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self._tidy()
+
+    def stop(self) -> int:
+        """SIGTERM; return the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended(30)
+
+    def _tidy(self) -> None:
+        self.http.close()
+        self._log.close()
+
+    # ---- calls -------------------------------------------------------------------------------
+
+    def create(self, name: str, **spec: Any) -> httpx.Response:
+        return self.http.put(f"/v1/models/{name}", json={"algorithm": "solam", **spec})
+
+    def post(self, name: str, call: str, body: Any) -> httpx.Response:
+        return self.http.post(f"/v1/models/{name}/{call}", json=body)
+
+    def raw(
+        self, path: str, content: Any, headers: dict[str, str] | None = None, method: str = "POST"
+    ) -> httpx.Response:
+        return self.http.request(method, path, content=content, headers=JSON if headers is None else headers)
+
+    def learn(self, name: str, features: Any, label: Any, **more: Any) -> dict[str, Any]:
+        answer = self.post(name, "learn-one", {"features": features, "label": label, **more})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def score(self, name: str, features: Any) -> float:
+        answer = self.post(name, "predict-one", {"features": features})
+        assert answer.status_code == 200, answer.text
+        return float(answer.json()["score"])
+
+    def describe(self, name: str) -> dict[str, Any]:
+        answer = self.http.get(f"/v1/models/{name}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def evaluation(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.http.get(f"/v1/models/{name}/evaluation").json()
+        return found
+
+
+def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    """Check that an answer is a problem document of this kind; return it."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    assert document["type"] == f"urn:aucstream:problem:{kind}"
+    assert document["status"] == status
+    assert document["title"]
+    assert document["detail"]
+    assert isinstance(document["errors"], list)
+    assert document["request_id"] == answer.headers["x-request-id"]
+    return document
