@@ -8,6 +8,7 @@ kernels are not bounds-checked and trust it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,17 +77,42 @@ class Block:
             self.form,
         )
 
-    def with_values(self, values: Floats, indices: Ints | None = None) -> Block:
-        """Return the same rows with other values (a scaler's output)."""
+    def take(self, order: Ints) -> Block:
+        """Return the rows in another order, as a copy."""
+        lengths = np.diff(self.indptr)[order]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        source = np.repeat(self.indptr[order] - indptr[:-1], lengths) + np.arange(indptr[-1])
         return Block(
-            self.indptr,
-            self.indices if indices is None else indices,
-            values,
-            self.y,
-            self.weights,
+            indptr,
+            None if self.indices is None else self.indices[source],
+            self.values[source],
+            self.y[order],
+            self.weights[order],
             self.width,
             self.form,
         )
+
+    def with_values(self, values: Floats) -> Block:
+        """Return the same rows with other values (a scaler's output)."""
+        return Block(self.indptr, self.indices, values, self.y, self.weights, self.width, self.form)
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks of one form as one block."""
+    if any((block.indices is None) != (blocks[0].indices is None) for block in blocks):
+        raise InvalidBlock("blocks", "all dense or all sparse", "both")
+    if blocks[0].indices is None and len({block.width for block in blocks}) > 1:
+        raise InvalidBlock("blocks", "dense rows of one width", sorted({block.width for block in blocks}))
+    ends = np.cumsum([0, *(block.values.size for block in blocks)])
+    return Block(
+        np.concatenate([np.zeros(1, dtype=np.int64), *(b.indptr[1:] + e for b, e in zip(blocks, ends, strict=False))]),
+        None if blocks[0].indices is None else np.concatenate([b.indices for b in blocks if b.indices is not None]),
+        np.concatenate([b.values for b in blocks]),
+        np.concatenate([b.y for b in blocks]),
+        np.concatenate([b.weights for b in blocks]),
+        max(b.width for b in blocks),
+        blocks[0].form,
+    )
 
 
 _SIGNS: dict[Any, float] = {0: NEGATIVE, -1: NEGATIVE, 1: POSITIVE}  # False, 0.0, True, 1.0 hash alike

@@ -16,7 +16,6 @@ from aucstream.block import Block, Floats, Form, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams
 from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
-from aucstream.features.intake import dict_block
 from aucstream.features.scalers import (
     SCALERS,
     AutoScale,
@@ -308,35 +307,6 @@ class Pipeline(RankingClassifier):
             kind = found
         return kind
 
-    def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
-        """Learn rows that `check_rows` has passed; return the score before each update.
-
-        NaN marks a row that was skipped because its step was not finite. Rows of weight 0 are only scored.
-        """
-        if weights is None:
-            weights = np.ones(len(rows))
-        scores = np.empty(len(rows))
-        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
-            if isinstance(rows[a], Mapping):
-                scores[a:b] = self._learn_dicts(rows[a:b], signs[a:b], weights[a:b])
-            else:
-                for c, d in _runs([len(x) for x in rows[a:b]]):
-                    part = slice(a + c, a + d)
-                    scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
-        return scores
-
-    def score_rows(self, rows: Sequence[Any]) -> Floats:
-        """Return the scores of rows that `check_rows` has passed; unknown names and columns count nothing."""
-        scores = np.empty(len(rows))
-        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
-            if isinstance(rows[a], Mapping):
-                scores[a:b] = self._score(dict_block(self._encoder, rows[a:b], learn=False))
-            else:
-                for c, d in _runs([len(x) for x in rows[a:b]]):
-                    part = slice(a + c, a + d)
-                    scores[part] = self._score_wide(np.array(rows[part], dtype=np.float64))
-        return scores
-
     # -- reading -------------------------------------------------------------------------------------
 
     @property
@@ -475,13 +445,3 @@ def _checked_list(x: Sequence[Any], path: str) -> None:
             finite = False
         if not finite:
             raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
-
-
-def _runs(keys: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of each run of equal keys."""
-    start = 0
-    for i in range(1, len(keys) + 1):
-        if i == len(keys) or keys[i] != keys[start]:
-            if i > start:
-                yield start, i
-            start = i

@@ -37,6 +37,11 @@ def array_block(
     block = _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
     if not learn and block.width > encoder.width:
         raise InvalidBlock("features", f"at most {encoder.width} columns, as many as were learned", block.width)
+    return adopted(encoder, block, learn=learn)
+
+
+def adopted(encoder: Encoder, block: Block, *, learn: bool) -> Block:
+    """Return a block of array columns in the model's columns; when only scored, unknown ones are left out."""
     columns = encoder.columns(block.width, learn=learn)
     return block if columns is None else _renamed(block, columns, encoder)
 

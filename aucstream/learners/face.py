@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, si
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
-from aucstream.features.intake import array_block, check_dicts, dict_block, frame_rows, is_sparse
+from aucstream.features.intake import adopted, array_block, check_dicts, dict_block, frame_rows, is_sparse
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels.calibration import probabilities
 from aucstream.kernels.ledger import (
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     import pandas as pd
+
+    from aucstream.io.rows import Rows
 
 TAME = 1e100  # rows with larger values go one by one, so that a skipped row leaves no name behind
 
@@ -326,6 +328,49 @@ class RankingClassifier(base.MiniBatchClassifier):
 
         refit(self._ledger, scores, signs)
 
+    # -- rows and chunks as files and services bring them -------------------------------------------
+
+    def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
+        """Learn rows that `check_rows` has passed; return the score before each update.
+
+        NaN marks a row that was skipped because its step was not finite. Rows of weight 0 are only scored.
+        """
+        if weights is None:
+            weights = np.ones(len(rows))
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                scores[a:b] = self._learn_dicts(rows[a:b], signs[a:b], weights[a:b])
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
+        return scores
+
+    def score_rows(self, rows: Sequence[Any]) -> Floats:
+        """Return the scores of rows that `check_rows` has passed; unknown names and columns count nothing."""
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                scores[a:b] = self._score(dict_block(self._encoder, rows[a:b], learn=False))
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self._score_wide(np.array(rows[part], dtype=np.float64))
+        return scores
+
+    def learn_chunk(self, chunk: Block | Rows) -> Floats:
+        """Learn a chunk of a file (see `aucstream.io`); return the score before each update, NaN where skipped."""
+        if isinstance(chunk, Block):
+            return self._learn(adopted(self._encoder, chunk, learn=True))
+        return self.learn_rows(chunk.features, chunk.y, chunk.weights)
+
+    def score_chunk(self, chunk: Block | Rows) -> Floats:
+        """Return the scores of a chunk of a file; names and columns never learned count nothing."""
+        if isinstance(chunk, Block):
+            return self._score(adopted(self._encoder, chunk, learn=False))
+        return self.score_rows(chunk.features)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def probabilities(self, scores: Floats) -> Floats:
@@ -377,3 +422,13 @@ def _rows_of(X: Any) -> int:
     if len(shape) != 2:
         raise InvalidBlock("features", "a two-dimensional array (n, d)", tuple(shape))
     return int(shape[0])
+
+
+def _runs(keys: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of each run of equal keys."""
+    start = 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            if i > start:
+                yield start, i
+            start = i

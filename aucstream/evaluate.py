@@ -1,0 +1,233 @@
+"""Progressive validation (test, then train) at kernel speed, with hold-out AUC and AUC curves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucstream.block import Block, joined, signs_of, weights_of
+from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.features.intake import array_block
+from aucstream.features.vocabulary import Vocabulary
+from aucstream.io.rows import Rows
+from aucstream.learners.face import RankingClassifier
+from aucstream.metrics.auc import AUC
+from aucstream.metrics.exact import AreaEstimate, area
+
+Floats = NDArray[np.float64]
+Chunk = Block | Rows
+
+CHUNK_ROWS = 8192
+
+
+@dataclass(slots=True)
+class Progress:
+    """One model's way through a stream.
+
+    Attributes
+    ----------
+    signs, scores : ndarray (n,)
+        Labels +1 / -1 and the score of each row before it was learned; NaN where a row was skipped.
+    curve : list of (rows, seconds, AUC)
+        The AUC over the window at a row count; see `window`.
+    test : AreaEstimate or None
+        AUC on held-out rows after the last one.
+    seconds : float
+        Spent in learning and scoring, not in reading.
+    """
+
+    model: RankingClassifier
+    window: int | None = None
+    signs: Floats = field(default_factory=lambda: np.empty(0))
+    scores: Floats = field(default_factory=lambda: np.empty(0))
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    test: AreaEstimate | None = None
+    seconds: float = 0.0
+    rows: int = 0
+
+    @property
+    def positives(self) -> int:
+        """Positive rows of the first pass."""
+        return int((self.signs > 0).sum())
+
+    @property
+    def skipped(self) -> int:
+        """Rows of the first pass whose step was not finite."""
+        return int(np.isnan(self.scores).sum())
+
+    @property
+    def progressive(self) -> AreaEstimate:
+        """The progressive AUC, exact over all rows of the first pass."""
+        there = ~np.isnan(self.scores)
+        return area(self.signs[there], self.scores[there])
+
+    @property
+    def auc(self) -> float:
+        """The progressive AUC."""
+        return self.progressive.auc
+
+
+class Race:
+    """Several models over the same stream, chunk by chunk: the file is read once for all."""
+
+    def __init__(self, models: Sequence[RankingClassifier], *, window: int | None = None) -> None:
+        self.lanes = [Progress(model, window) for model in models]
+        self._signs: list[Floats] = []
+        self._scores: list[list[Floats]] = [[] for _ in models]
+        self._metrics = [AUC(window) for _ in models]
+        self._first_pass = True
+
+    def learn(self, chunk: Chunk) -> None:
+        """Score and learn a chunk in every model."""
+        if not len(chunk):
+            return
+        if self._first_pass:
+            self._signs.append(np.array(chunk.y))
+        for lane, scores, metric in zip(self.lanes, self._scores, self._metrics, strict=True):
+            start = time.perf_counter()
+            got = lane.model.learn_chunk(chunk)
+            lane.seconds += time.perf_counter() - start
+            lane.rows += len(chunk)
+            if self._first_pass:
+                scores.append(got)
+                there = ~np.isnan(got)
+                metric.update_many(chunk.y[there], got[there])
+                lane.curve.append((lane.rows, lane.seconds, metric.get()))
+
+    def end_pass(self) -> None:
+        """Close the first pass: later ones have seen the rows and count in no progressive AUC."""
+        if not self._first_pass:
+            return
+        self._first_pass = False
+        signs = np.concatenate(self._signs) if self._signs else np.empty(0)
+        for lane, scores in zip(self.lanes, self._scores, strict=True):
+            lane.signs = signs
+            lane.scores = np.concatenate(scores) if scores else np.empty(0)
+        self._signs, self._scores = [], [[] for _ in self.lanes]
+
+    def test(self, chunks: Iterable[Chunk]) -> None:
+        """Score held-out chunks in every model."""
+        signs: list[Floats] = []
+        scores: list[list[Floats]] = [[] for _ in self.lanes]
+        for chunk in chunks:
+            signs.append(np.array(chunk.y))
+            for lane, got in zip(self.lanes, scores, strict=True):
+                start = time.perf_counter()
+                got.append(lane.model.score_chunk(chunk))
+                lane.seconds += time.perf_counter() - start
+        for lane, got in zip(self.lanes, scores, strict=True):
+            lane.test = area(np.concatenate(signs), np.concatenate(got)) if signs else AreaEstimate(math.nan, math.nan)
+
+
+def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS) -> list[Chunk]:
+    """Return all rows in a random order (numpy's default generator at `seed`), in chunks; held in memory."""
+    parts = list(chunks)
+    if not parts:
+        return []
+    if isinstance(parts[0], Block):
+        whole = joined([part for part in parts if isinstance(part, Block)])
+        whole = whole.take(np.random.default_rng(seed).permutation(len(whole)).astype(np.int64))
+        return [whole.rows(a, min(a + chunk_rows, len(whole))) for a in range(0, len(whole), chunk_rows)]
+    tables = [part for part in parts if isinstance(part, Rows)]
+    features = [x for part in tables for x in part.features]
+    y = np.concatenate([part.y for part in tables])
+    weights = np.concatenate([part.weights for part in tables])
+    lines = np.concatenate([part.lines for part in tables])
+    order = np.random.default_rng(seed).permutation(len(features))
+    return [
+        Rows([features[i] for i in part], y[part], weights[part], lines[part])
+        for part in (order[a : a + chunk_rows] for a in range(0, len(order), chunk_rows))
+    ]
+
+
+def progressive(
+    model: RankingClassifier,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    test: tuple[Any, Any] | Iterable[Any] | None = None,
+    window: int | None = None,
+    shuffle: int | None = None,
+) -> Progress:
+    """Score each row, then learn it, in order.
+
+    Parameters
+    ----------
+    model : learner or Pipeline
+        Learns in place.
+    X : ndarray (n, d), scipy sparse (n, d), or iterable
+        An iterable gives (x, y) pairs of dict and label (as River's data sets do), or chunks of
+        `aucstream.io.read`.
+    y : array (n,), optional
+        Labels, where X is an array.
+    sample_weight : array (n,), optional
+        Weights, where X is an array.
+    test : (X, y) or iterable, optional
+        Held-out rows, scored after the last one.
+    window : int, optional
+        Rows that each point of the AUC curve looks back on; None: all rows so far.
+    shuffle : int, optional
+        Seed of a random order; all rows are then held in memory.
+
+    Returns
+    -------
+    Progress
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from aucstream import AutoScale, PSAM, Pipeline, evaluate
+    >>> result = evaluate.progressive(Pipeline(AutoScale(), PSAM()), datasets.Phishing())
+    >>> result.auc > 0.9
+    True
+    """
+    if not isinstance(model, RankingClassifier):
+        raise InvalidParams("progressive.model", "a learner or a Pipeline of aucstream", type(model).__name__)
+    race = Race([model], window=window)
+    chunks: Iterable[Chunk] = _chunks(X, y, sample_weight)
+    if shuffle is not None:
+        chunks = shuffled(chunks, shuffle)
+    for chunk in chunks:
+        race.learn(chunk)
+    race.end_pass()
+    if test is not None:
+        race.test(_chunks(*test) if isinstance(test, tuple) else _chunks(test))
+    return race.lanes[0]
+
+
+def _chunks(X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[Chunk]:
+    if y is not None:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        weights = weights_of(sample_weight, n)
+        block = array_block(Vocabulary(), X, signs_of(y, n), weights, learn=True)
+        keep = np.flatnonzero(weights > 0)
+        if keep.size < n:
+            block = block.take(keep.astype(np.int64))
+        for a in range(0, len(block), CHUNK_ROWS):
+            yield block.rows(a, min(a + CHUNK_ROWS, len(block)))
+        return
+    rows = iter(X)
+    for first in rows:
+        if isinstance(first, (Block, Rows)):
+            yield first
+            for chunk in rows:
+                yield chunk
+            return
+        pairs = [first, *itertools.islice(rows, CHUNK_ROWS - 1)]
+        for number, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise InvalidBlock("progressive", "pairs (x, y), or chunks of aucstream.io.read", pair, path=f"[{number}]")
+        yield Rows(
+            [x for x, _ in pairs],
+            signs_of([label for _, label in pairs], len(pairs)),
+            np.ones(len(pairs)),
+            np.arange(len(pairs)),
+        )
