@@ -57,8 +57,8 @@ class AUC(RankingMetric):
     Whole stream: update O(1) amortised; a read costs O(entries), about 1 ms. A class takes
     40 bytes an entry, 40,960 entries (3.3 MB for both classes) on ordinary streams; where the order
     of scores works against the summary more, about 10,000 a class at each doubling of the stream,
-    never more than 270,336 a class (21.6 MB for both). Should a stream reach that (no order known
-    to us does within 10^11 rows), memory is kept and `error_bound` rises instead.
+    never more than 270,336 a class (21.6 MB for both). Should a stream reach that (at the growth
+    measured, not within 10^11 rows), memory is kept and `error_bound` rises instead.
     Rows are handed to compiled code together, 512 or 8,192 at a time, or when something is read; a
     read changes nothing in what follows. Weights do not enter the AUC: `w` is accepted and ignored.
 

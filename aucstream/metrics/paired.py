@@ -15,7 +15,9 @@ from aucstream.metrics.base import (
     Floats,
     Labels,
     Meta,
+    Roc,
     checked_window,
+    curve,
     label_of,
     labels_array,
     quantile_of,
@@ -176,6 +178,11 @@ class PairedAUC:
         if math.isnan(half):
             return math.nan, math.nan
         return max(-1.0, self.difference - half), min(1.0, self.difference + half)
+
+    def roc(self) -> tuple[Roc, Roc]:
+        """Return the curves of the first and of the second score, each as `AUC.roc`."""
+        self._flush()
+        return curve(*self._a.curve_points()), curve(*self._b.curve_points())
 
     def state_dict(self) -> tuple[Arrays, Meta]:
         """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally."""

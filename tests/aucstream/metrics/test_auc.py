@@ -102,12 +102,26 @@ def test_every_window_equals_scikit_learn(rows, window):
     for k, (label, score) in enumerate(rows):
         metric.update(label, score)
         labels, scores = zip(*rows[max(0, k + 1 - window) : k + 1], strict=True)
+        if k % 3:  # one row or several at a time to the kernel
+            continue
+        value = metric.get()
         assert metric.examples == len(labels)
         assert metric.positives == sum(labels)
         if len(set(labels)) == 2:
-            assert metric.get() == pytest.approx(roc_auc_score(labels, np.array(scores) / 1e10), abs=1e-12)
+            assert value == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
         else:
-            assert math.isnan(metric.get())
+            assert math.isnan(value)
+
+
+def test_a_read_after_every_row_equals_one_at_the_end():
+    labels, scores = drawn(3000, digits=2)
+    metric, twin = AUC(window=1500), AUC(window=1500)
+    for label, score in zip(labels.tolist(), scores.tolist(), strict=True):
+        metric.update(label, score)
+        value = metric.get()
+    twin.update_many(labels, scores)
+    assert value == twin.get() == pytest.approx(roc_auc_score(labels[-1500:], scores[-1500:]), abs=1e-14)
+    assert np.array_equal(metric._store.sums, twin._store.sums)
 
 
 @given(ROWS)

@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.metrics import roc_curve
 
 from aucstream.errors import BadSnapshot, InvalidBlock, InvalidLabel, InvalidParams
 from aucstream.metrics import PairedAUC
@@ -61,6 +62,13 @@ def test_one_by_one_equals_many():
     )
     assert one.positives == labels[-100:].sum()
     assert repr(one) == f"PairedAUC(window=100): {one.difference:+.4f}"
+
+
+def test_a_curve_for_each_score():
+    labels, a, b = drawn(200)
+    for roc, scores in zip(filled(200, labels, a, b).roc(), (a, b), strict=True):
+        for ours, theirs in zip(roc, roc_curve(labels, scores, drop_intermediate=False), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-15)
 
 
 def test_equal_scores_differ_by_nothing():
