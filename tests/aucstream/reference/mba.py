@@ -9,11 +9,13 @@ import math
 
 import numpy as np
 
-from .moments import ClassMoments
+from .moments import ClassMoments, SketchedScatter
 from .randomness import Generator
 
 
-def pair_moments(pos: ClassMoments, neg: ClassMoments) -> tuple[np.ndarray, np.ndarray]:
+def pair_moments(
+    pos: ClassMoments | SketchedScatter, neg: ClassMoments | SketchedScatter
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (mu, V): mean and covariance of z = x+ - x- over all pairs; Sigma = V + mu mu' [MBA Eq. 9].
 
     V = S+ + S-, the covariance of a difference of independent variables; a vector if diagonal.
@@ -101,8 +103,9 @@ class MBA:
     multiplied by rho ("class" clock), or by rho^(events since it was last touched) ("global"); then it takes
     x with weight om. If a solve is due and both classes were seen, w is solved anew.
 
-    lam2 None: 0.3 tr(Sigma)/n_eff, n_eff = n+ n-/(n+ + n-), with the counts decayed to now. l1 = 0 is solved
-    directly, l1 > 0 by coordinate descent from the last solution, diagonal moments by bisection.
+    lam2 None: 0.3 tr(Sigma)/n_eff, n_eff = n+ n-/(n+ + n-), with the counts decayed to now. lam1 = 0 is solved
+    directly, lam1 > 0 by coordinate descent from the last solution, `moments` "diag" by bisection; "sketch" puts
+    the sketched covariances (`sketch_size` rows kept a class) in the place of S+ and S-, but not in tr(Sigma).
 
     Due: events is a power of two below 64, or events - last >= max(d/4, last/100), `last` the events at the
     last solve, d the columns that have held a non-zero value so far (so that columns of zeros change
@@ -116,14 +119,16 @@ class MBA:
         lam2: float | None = None,
         half_life: float | None = None,
         clock: str = "class",
-        diagonal: bool = False,
+        moments: str = "full",
+        sketch_size: int = 64,
     ) -> None:
         self.lam1 = lam1
         self.lam2 = lam2
         self.rho = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
         self.clock = clock
-        self.diagonal = diagonal
-        self.pos, self.neg = ClassMoments(), ClassMoments()
+        self.moments = moments
+        self.sketch_size = sketch_size
+        self.pos, self.neg = self._empty(0), self._empty(0)
         self.touched_pos = self.touched_neg = 0
         self.events = 0
         self.last = 0
@@ -144,7 +149,7 @@ class MBA:
         if self.w.size == 0:
             self.w = np.zeros(x.size)
             self.used = np.zeros(x.size, dtype=bool)
-            self.pos, self.neg = ClassMoments(x.size, self.diagonal), ClassMoments(x.size, self.diagonal)
+            self.pos, self.neg = self._empty(x.size), self._empty(x.size)
         score = self.score(x)
         if weight == 0.0:
             return score
@@ -162,6 +167,19 @@ class MBA:
             self.solve()
         return score
 
+    def _empty(self, d: int) -> ClassMoments | SketchedScatter:
+        """Return the moments of a class before its first row."""
+        if self.moments == "sketch":
+            return SketchedScatter(d, self.sketch_size)
+        return ClassMoments(d, diagonal=self.moments == "diag")
+
+    @staticmethod
+    def _trace(moments: ClassMoments | SketchedScatter) -> float:
+        """Return the trace of a class's covariance."""
+        if isinstance(moments, SketchedScatter):
+            return moments.trace / moments.n
+        return float(moments.S.sum() if moments.diagonal else np.trace(moments.S))
+
     def due(self) -> bool:
         """Return whether the schedule asks for a solve at this event."""
         if self.events < 64 and self.events & (self.events - 1) == 0:
@@ -175,9 +193,9 @@ class MBA:
         if self.clock == "global":
             n_pos *= self.rho ** (self.events - self.touched_pos)
             n_neg *= self.rho ** (self.events - self.touched_neg)
-        trace = float(V.sum() if self.diagonal else np.trace(V)) + float(mu @ mu)
+        trace = self._trace(self.pos) + self._trace(self.neg) + float(mu @ mu)
         lam2 = 0.3 * trace * (1.0 / n_pos + 1.0 / n_neg) if self.lam2 is None else self.lam2
-        if self.diagonal:
+        if self.moments == "diag":
             self.w = solve_diagonal(mu, V, self.lam1, lam2)
         elif self.lam1 > 0.0:
             self.w = solve_elastic_net(mu, V + np.outer(mu, mu), self.lam1, lam2, self.w)

@@ -11,6 +11,7 @@ import numpy as np
 
 RESTART_ROWS = 20
 RESTART_RATIO = 1000.0
+NORM_FLOOR, NORM_LIMIT = 1e-150, 1e150
 
 
 def row_norm(x: np.ndarray) -> float:
@@ -54,7 +55,8 @@ class RowScale:
 
     State (`restart` is not part of it): `count` non-zero rows since the (re)start, `rms` the root mean square itself. It is kept instead
     of the mean square, rms_t = rms_{t-1} sqrt(1 + ((e/rms_{t-1})^2 - 1)/count) with e the norm that enters,
-    so that norms up to the largest double do not overflow.
+    so that a constant norm stays as it is to the last bit. Any norm that enters is moved into
+    [1e-150, 1e150], where its square is a normal number.
     """
 
     def __init__(self, kappa: float | None = None) -> None:
@@ -87,11 +89,12 @@ class RowScale:
         if norm == 0.0:
             return self.unit, 1.0
         if self.count == 0 or (self.count < RESTART_ROWS and norm * RESTART_RATIO < self.rms):
+            entering = min(max(norm, NORM_FLOOR), NORM_LIMIT)
             if self.count > 0:
-                self.restart = norm / self.rms
-            self.count, self.rms = 1, norm
-            return self.unit, 1.0
-        entering = min(norm, 2.0 * self.rms)
+                self.restart = entering / self.rms
+            self.count, self.rms = 1, entering
+            return self.rms, min(1.0, 2.0 * self.rms / norm)
+        entering = min(max(norm, NORM_FLOOR), 2.0 * self.rms, NORM_LIMIT)
         self.count += 1
         ratio = entering / self.rms
         self.rms *= math.sqrt(1.0 + (ratio * ratio - 1.0) / self.count)
