@@ -58,7 +58,10 @@ def new_tree(nodes: int, dtype: Any = np.int64) -> tuple[NDArray[np.int64], NDAr
 def grown_tree(
     links: NDArray[np.int64], sums: NDArray[Any], nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the same tree with room for `nodes` distinct keys."""
+    """Return the same tree with room for `nodes` distinct keys; no node of it was ever freed.
+
+    When it is made larger has then no influence on its shape, nor on how float sums are rounded.
+    """
     bigger = np.zeros((nodes + 1, 5), dtype=np.int64)
     bigger_sums = np.zeros((nodes + 1, 4), dtype=sums.dtype)
     bigger[: len(links)] = links
@@ -68,14 +71,15 @@ def grown_tree(
 
 
 def _chain(links: NDArray[np.int64], start: int) -> None:
-    """Put the nodes from `start` on before the free list."""
+    """Put the nodes from `start` on behind the free ones: nodes are used in the order of their numbers."""
     stop = len(links)
     if start == stop:
         return
     links[start:, RIGHT] = np.arange(start + 1, stop + 1)
-    links[stop - 1, RIGHT] = links[0, RIGHT]
+    links[stop - 1, RIGHT] = NONE
     links[start:, PRIORITY] = _priorities(start, stop)
-    links[0, RIGHT] = start
+    last_free = start - 1 if links[0, RIGHT] != NONE else 0
+    links[last_free, RIGHT] = start
 
 
 @jit

@@ -108,7 +108,7 @@ def delong_error(of_pos: float, of_neg: float, n_pos: float, n_neg: float) -> fl
     return math.sqrt(of_pos / (n_pos - 1) + of_neg / (n_neg - 1))
 
 
-def curve(scores: Floats, pos: Floats, neg: Floats) -> Roc:
+def curve(scores: Floats, pos: NDArray[Any], neg: NDArray[Any]) -> Roc:
     """Return the ROC curve of masses at increasing scores; rates are NaN for a class without mass."""
     true = np.concatenate(([0.0], np.cumsum(pos[::-1])))
     false = np.concatenate(([0.0], np.cumsum(neg[::-1])))

@@ -130,6 +130,16 @@ def test_a_restored_metric_goes_on_to_the_last_bit():
     assert metric.clone().examples == 0
 
 
+def test_reads_and_groupings_do_not_change_the_last_bit():
+    labels, scores = drawn(8000, digits=5)
+    together, single = filled(0.995, labels, scores), FadingAUC(0.995)
+    for label, score in zip(labels.tolist(), scores.tolist(), strict=True):
+        single.update(label, score)
+        value = single.get()
+    assert value == together.get()
+    assert single.standard_error() == together.standard_error()
+
+
 def test_damaged_states_are_refused():
     arrays, meta = filled(0.9, [1, 0, 1], [1, 2, 3]).state_dict()
     with pytest.raises(BadSnapshot, match="decay"):
