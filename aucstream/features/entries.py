@@ -64,9 +64,9 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
                     raise InvalidBlock("feature", "a list of strings", member, path=f"{path}[{name!r}]")
                 made.add(f"{name}={member}")
                 entries.append((f"{name}={member}", 1.0, INDICATOR))
-        elif isinstance(value, numbers.Real) or isinstance(value, np.generic):
-            entries.append((name, _finite(value, name, path), NUMERIC))
-        elif hasattr(value, "__float__") and not hasattr(value, "__len__"):
+        elif isinstance(value, numbers.Real) or (
+            hasattr(value, "__float__") and not hasattr(value, "__len__") and not isinstance(value, np.generic)
+        ):
             entries.append((name, _finite(value, name, path), NUMERIC))
         else:
             raise InvalidBlock("feature", _VALUES, value, path=f"{path}[{name!r}]")

@@ -78,8 +78,8 @@ def observe_columns(idx, x, sparse, kinds, columns, s):
             j = k
         else:
             j = idx[k]
-        if kinds[j] == INDICATOR:
-            continue
+        if kinds[j] == INDICATOR or (sparse and x[k] == 0.0):
+            continue  # a zero that is written out counts as the absent ones do
         if sparse:
             zeros = s[SPARSE_ROWS] - 1.0 - columns[j, SETTLED]
             if zeros > 0.0:
@@ -161,7 +161,12 @@ def change_columns(kinds, columns, s):
 
 @jit
 def scaled(x, j, centred, kinds, columns):
-    """Return the emitted value of x in column j: standardised, its sign where j never varied, or x itself."""
+    """Return the emitted value of x in column j: standardised, its sign where j never varied, or x itself.
+
+    What is not finite becomes NaN, by which the learner skips the row.
+    """
+    if not math.isfinite(x):
+        return math.nan
     if kinds[j] == INDICATOR:
         return x
     inverse = columns[j, APPLIED_INV]

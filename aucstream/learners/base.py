@@ -99,6 +99,15 @@ class Learner(RankingClassifier):
             return
         object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_one")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["_program"] = self._chosen_program()
+        self.__dict__["_one"] = _OneRow()
+
     @property
     def _is_stochastic(self) -> bool:
         return self._random and self.seed is None  # type: ignore[attr-defined]

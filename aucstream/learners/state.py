@@ -121,6 +121,9 @@ class Program:
         parts = {name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()}
         object.__setattr__(self, "parts", parts)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self
+
     def made(self, width: int, slots: int) -> tuple[np.ndarray, ...]:
         """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
         return tuple(_made(part, width, slots) for part in self.parts.values())
