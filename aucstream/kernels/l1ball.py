@@ -181,8 +181,17 @@ def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=N
 @jit
 def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=None):
     """Project on the l1 ball of `radius`; writes all arrays. O(1) while the constraint is idle."""
-    if ball[MASS] <= radius:
-        return
+    while ball[MASS] > radius:
+        _lower(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre)
+        if ball[TH] * ball[LIVE] <= REBASE * radius:
+            return
+        # th has cost digits: the weights behind it are projected once more, from where they really are
+        settle(z, total, gam_at, psi_at, ball, centre)
+
+
+@jit
+def _lower(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre):
+    """Raise th, killing what it reaches, until the mass is `radius`; writes all arrays."""
     if ball[HEAP_ON] == 0.0:
         build_heap(z, heap_key, heap_idx, ball)
     while ball[LIVE] > 0.0 and ball[MASS] > radius:
@@ -211,8 +220,6 @@ def project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=N
     if ball[LIVE] <= 0.0:
         ball[MASS] = 0.0
         ball[LIVE] = 0.0
-    if ball[TH] * ball[LIVE] > REBASE * radius:
-        settle(z, total, gam_at, psi_at, ball, centre)
 
 
 @jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -109,6 +109,9 @@ def onto_both(w, w1, scalars, a, b, r, radius, box, unit):
     theta = threshold(w1, w, low, radius)
     for j in range(w.size):
         w[j] = soft(between(w1[j], w[j], low), theta)
+    theta = threshold(w, w, 1.0, radius)  # a large theta has cost digits
+    for j in range(w.size):
+        w[j] = soft(w[j], theta)
     return max(-box, min(box, between(a1, a, low))), max(-box, min(box, between(b1, b, low)))
 
 
@@ -428,7 +431,7 @@ class FSAUC(Learner):
     kappa: Annotated[float | None, Gt(0)] = None
 
     _steps_and_penalties = frozenset({"R", "eta1"})
-    _rows_planned: int | None = None  # by `fit`
+    _rows_planned = cast("int | None", None)  # by `fit`; not annotated: no parameter
 
     def _chosen_program(self) -> Program:
         return _PROGRAM

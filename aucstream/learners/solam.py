@@ -50,7 +50,7 @@ def _advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
         if kappa == 0.0:
             step /= scale * scale
     finite = math.isfinite(s) and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
-    finite = finite and abs(step) * length < LARGEST
+    finite = finite and abs(step) * length < LARGEST and scalars[TOTAL] + weight < LARGEST
     return finite, step, gamma, a, b, alpha, scale, mean, rows, length
 
 

@@ -1,0 +1,215 @@
+"""What a learner must do whatever its algorithm, as checks that the test of each learner calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.streams import gaussian_stream
+from scipy import sparse
+
+from aucstream import from_bytes
+from aucstream.errors import NonFiniteStep
+from aucstream.kernels.ledger import KAPPA2
+from aucstream.learners.base import Learner
+from aucstream.learners.state import Scratch, UnitChange
+
+Make = Callable[[], Any]
+FORMS = ("dense", "csr", "dicts", "widening")
+
+
+def stream(n: int = 1200, d: int = 7, seed: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (X, y, weights): sparse rows in raw units; equal, empty and outlier rows, a huge first one."""
+    g = gaussian_stream(n, d=d, p=0.3, seed=seed, largest=None)
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, d)) < 0.4, 0.0, 3.0 * g.X)
+    X[::37] *= 9.0
+    X[5] = X[11] = X[3]
+    X[[20, 33]] = 0.0
+    X[0] *= 1e5
+    X[:200, 2] = 0.0  # columns that appear late: 2, then 6
+    X[:450, [4, 6]] = 0.0
+    return X, g.y, 2.0 * rng.random(n)
+
+
+def named(row: np.ndarray) -> dict[str, float]:
+    """Return a row as a dict without its zeros."""
+    return {f"f{j}": float(v) for j, v in enumerate(row) if v != 0.0}
+
+
+def learned(model: Learner, X: np.ndarray, y: np.ndarray, weights: np.ndarray, form: str) -> np.ndarray:
+    """Learn the rows in one of `FORMS`; return the score before each."""
+    if form == "dense":
+        return model.learn_array(X, y, weights)
+    if form == "csr":
+        return model.learn_array(sparse.csr_array(X), y, weights)
+    if form == "widening":
+        parts = ((0, 200, X.shape[1] - 2), (200, 450, X.shape[1] - 1), (450, y.size, X.shape[1]))
+        X = X[:, [j for j in range(X.shape[1]) if j not in (2, 6)] + [2, 6]]
+        return np.concatenate([model.learn_array(X[a:b, :w], y[a:b], weights[a:b]) for a, b, w in parts])
+    scores = []
+    for row, label, weight in zip(X, y, weights, strict=True):
+        scores.append(model.score_one(named(row)))
+        model.learn_one(named(row), label > 0, w=weight)
+    return np.array(scores)
+
+
+def output_weights(model: Learner, d: int, form: str) -> np.ndarray:
+    """Return the output weights in the order of the columns of `stream`."""
+    weights = model.weights
+    if form == "dicts":
+        return np.array([weights.get(f"f{j}", 0.0) for j in range(d)])
+    if form == "widening":
+        order = [j for j in range(d) if j not in (2, 6)] + [2, 6]
+        return np.array([weights[order.index(j)] for j in range(d)])
+    return model.coefficients()
+
+
+def close(ours: Any, theirs: Any, what: str = "") -> None:
+    """Assert equality to 1e-9 relative, and 1e-11 of the largest entry."""
+    theirs = np.asarray(theirs, dtype=float)
+    largest = float(np.abs(theirs).max(initial=0.0))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * largest, err_msg=what)
+
+
+@cache
+def reference_run(plain: type, params: tuple[tuple[str, Any], ...], n: int) -> tuple[Any, np.ndarray]:
+    """Return the reference after the stream, and its score before each row."""
+    learner = plain(**dict(params))
+    return learner, np.array([learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)])
+
+
+def check_agreement(kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200) -> tuple[Any, Any]:
+    """Assert that scores before each step and output weights are the reference's; return both learners."""
+    X, y, weights = stream(n)
+    reference, theirs = reference_run(plain, tuple(params.items()), n)
+    model = kind(**params)
+    close(learned(model, X, y, weights, form), theirs, "scores")
+    final = reference.output if hasattr(reference, "output") else reference.wbar
+    close(output_weights(model, X.shape[1], form), final, "weights")
+    assert model.examples == y.size and model.positives == int((y > 0).sum())
+    return model, reference
+
+
+def same_state(one: Learner, other: Learner, *, but: tuple[str, ...] = ()) -> None:
+    """Assert that two models hold the same bits."""
+    a, b = one.state_dict(), other.state_dict()
+    assert a[1] == b[1] and a[0].keys() == b[0].keys()
+    for name, array in a[0].items():
+        if name not in but:
+            np.testing.assert_array_equal(array, b[0][name], err_msg=name)
+
+
+def check_splits(make: Make) -> None:
+    """Assert that blocks in any split, single rows and dicts give the same bits."""
+    X, y, weights = stream(300)
+    for form in (np.asarray, sparse.csr_array):
+        rows = form(X)
+        whole = make()
+        scores = whole.learn_array(rows, y, weights)
+        for edges in ([0, 1, 2, 117, 300], list(range(301))):
+            parts = make()
+            pieces = [
+                parts.learn_array(rows[a:b], y[a:b], weights[a:b])
+                for a, b in zip(edges[:-1], edges[1:], strict=True)
+            ]
+            np.testing.assert_array_equal(np.concatenate(pieces), scores)
+            same_state(parts, whole)
+        single = make()
+        for i, row in enumerate(X):
+            entries = enumerate(row.tolist())
+            x = {j: v for j, v in entries if v != 0.0 or form is np.asarray}
+            assert single.score_one(x) == scores[i]
+            single.learn_one(x, y[i] > 0, w=weights[i])
+        np.testing.assert_array_equal(
+            [single.weights.get(j, 0.0) for j in range(X.shape[1])], whole.coefficients()
+        )
+
+
+def check_snapshot(make: Make, at: tuple[int, ...] = (0, 1, 90, 257)) -> None:
+    """Assert that a saved and loaded model goes on to the last bit, columns appearing after that too."""
+    X, y, weights = stream(400, d=9)
+    rows = [named(row) for row in X]
+    straight, broken = make(), make()
+    for i, (x, label, weight) in enumerate(zip(rows, y, weights, strict=True)):
+        if i in at:
+            broken = from_bytes(broken.to_bytes())
+        straight.learn_one(x, label > 0, w=weight)
+        broken.learn_one(x, label > 0, w=weight)
+        assert straight.score_one(rows[i - 1]) == broken.score_one(rows[i - 1])
+    same_state(straight, broken)
+
+
+def check_skips(make: Make) -> None:
+    """Assert that a row whose step would not stay finite leaves no trace."""
+    X, y, weights = stream(120)
+    rows = [named(row) for row in X]
+    huge = {"f0": 1e200, "new": -1e305}
+    clean, tried = make(), make()
+    for i, (x, label, weight) in enumerate(zip(rows, y, weights, strict=True)):
+        clean.learn_one(x, label > 0, w=weight)
+        tried.learn_one(x, label > 0, w=weight)
+        if i in (30, 80):
+            for label in (True, False):
+                with pytest.raises(NonFiniteStep):
+                    tried.learn_one(huge, label)
+            with pytest.raises(NonFiniteStep):
+                tried.learn_one(rows[i - 1], y[i - 1] > 0, w=1e308)
+            same_state(clean, tried)
+    same_state(clean, tried)
+    X[60, 1] = 1e300
+    bad = make()
+    scores = bad.learn_array(X, y)
+    assert np.flatnonzero(np.isnan(scores)).tolist() == [60]
+    kept = np.arange(120) != 60
+    good = make()
+    np.testing.assert_array_equal(good.learn_array(X[kept], y[kept]), scores[kept])
+    same_state(good, bad)
+    for part, array in zip(bad._program.parts.items(), bad._arrays, strict=True):
+        assert np.isfinite(array).all(), part
+    assert bad.examples == 119
+
+
+def change(ratio: np.ndarray, shift: np.ndarray) -> UnitChange:
+    """Return the change of units z = ratio z_new + shift."""
+    return UnitChange(ratio, shift, lambda _, idx, val: (val - shift[idx]) / ratio[idx])
+
+
+def check_units(make: Make) -> None:
+    """Assert that a change of units leaves scores of raw rows as they were up to a constant, and all finite."""
+    X, y, weights = stream(500)
+    d = X.shape[1]
+    model = make()
+    rng = np.random.default_rng(0)
+    for a, b in ((0, 300), (300, 400), (400, 500)):
+        ratio, shift = np.exp(rng.normal(size=d)), rng.normal(size=d)
+        model.learn_array(X[a:b], y[a:b], weights[a:b])
+        before = model.decision_function(X)
+        model.change_units(change(ratio, shift))
+        X = (X - shift) / ratio
+        moved = model.decision_function(X) - before
+        assert np.ptp(moved) <= 1e-12 * np.abs(before).max()
+    assert np.ptp(before) > 0.0
+    for part, array in zip(model._program.parts.items(), model._arrays, strict=True):
+        assert isinstance(part[1], Scratch) or np.isfinite(array).all(), part
+
+
+def check_rescaled(make: Make, factor: float = 0.25) -> None:
+    """Assert that a change of all units by a power of two changes no later score by a bit (kappa=None)."""
+    X, y, weights = stream(600)
+    d = X.shape[1]
+    plain, moved = make(), make()
+    for model in (plain, moved):
+        model.learn_array(X[:350], y[:350], weights[:350])
+    plain._settle()
+    plain._settle()
+    moved.change_units(change(np.full(d, factor), np.zeros(d)))
+    moved._ledger[KAPPA2] /= factor * factor  # the running scale is not a unit of a column
+    np.testing.assert_array_equal(
+        plain.learn_array(X[350:], y[350:], weights[350:]),
+        moved.learn_array(X[350:] / factor, y[350:], weights[350:]),
+    )
+    np.testing.assert_array_equal(plain.coefficients() * factor, moved.coefficients())

@@ -1,0 +1,178 @@
+"""PSAM: equal to its reference step by step, equal to Algorithm 1 in its limit, and a good citizen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.psam import PSAM as Plain
+from reference.psam import psam_batch
+from scipy import sparse
+
+from aucstream import PSAM
+from aucstream.errors import InvalidParams
+from aucstream.learners import psam
+
+from . import agreement
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reservoir": {"capacity": 12, "askip": 7},
+    "fifo-replay": {"capacity": 20, "policy": "fifo", "fresh": 2, "replay": 2, "askip": 3, "seed": 9},
+    "random-rskip": {"capacity": 15, "policy": "random", "rskip": 1, "t0": 0.0, "lam": 1e-2},
+    "folding": {"fresh": 15, "t0": 0.0, "lam": 1e-2, "capacity": 50},
+    "literal": {"kappa": 2.0, "lam": 1e-6, "t0": 3.0},
+    "replay-only": {"fresh": 0, "replay": 3, "capacity": 25},
+    "no-average-yet": {"askip": 10**6, "fresh": 1},
+}
+each_variant = pytest.mark.parametrize("params", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+def check_buffers(model: Any, plain: Any, form: str) -> None:
+    """Assert that buffers, their counts and the generator are the reference's."""
+    assert int(model._field("generator")[0]) == plain.rng.state
+    slots, idx, val = (model._field(name) for name in ("slots", "pool_idx", "pool_val"))
+    for first, buffer in ((0, plain.pos), (model.capacity, plain.neg)):
+        for k, row in enumerate(buffer.rows):
+            start, length = slots[first + k, :2]
+            if form in ("dense", "csr"):
+                ours = np.zeros(row.size)
+                ours[idx[start : start + length]] = val[start : start + length]
+                agreement.close(ours, row)
+            else:
+                ours = val[start : start + length]
+                agreement.close(np.sort(ours[ours != 0.0]), np.sort(row[row != 0.0]))
+    assert not model._field("dense").any()
+
+
+@each_variant
+@pytest.mark.parametrize("form", agreement.FORMS)
+def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
+    model, plain = agreement.check_agreement(PSAM, Plain, params, form)
+    scalars = model._field("scalars")
+    assert [scalars[psam.STEPS], scalars[psam.AVERAGED]] == [plain.t, plain.q]
+    assert [scalars[psam.RCOUNT], scalars[psam.ACOUNT]] == [plain.rcount, plain.acount]
+    assert [scalars[psam.SEEN_POS], scalars[psam.SEEN_NEG]] == [plain.pos.seen, plain.neg.seen]
+    check_buffers(model, plain, form)
+    if form in ("dense", "csr"):
+        agreement.close(scalars[psam.SCALE] * model._field("v")[: plain.w.size], plain.w, "iterate")
+        assert scalars[psam.REACH] >= np.linalg.norm(plain.w) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    "params", [{}, {"lam": 1e-2, "t0": 0.0, "rskip": 5, "askip": 3, "seed": 4, "kappa": 2.0}], ids=["default", "other"]
+)
+def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
+    X, y, _ = agreement.stream(400)
+    model = PSAM(**params).fit(form(X), y, epochs=3)
+    w, output = psam_batch(X, y, 1200, **params)
+    agreement.close(model.coefficients(), output, "output")
+    scalars = model._field("scalars")
+    agreement.close(scalars[psam.SCALE] * model._field("v")[: w.size], w, "iterate")
+    assert scalars[psam.STEPS] == 1200
+    assert model.examples == 400 and model.calibration_line is not None
+    model.partial_fit(form(X), y)  # goes on from there
+    assert model.examples == 800
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_streaming_with_room_and_replay_alone_is_fit_bit_for_bit(form: Any) -> None:
+    X, y, _ = agreement.stream(400)
+    fitted = PSAM().fit(form(X), y, epochs=2)
+    streamed = PSAM(fresh=0, capacity=400)
+    assert not streamed.learn_array(form(X), y).any()
+    lam, t0, rskip, askip, *_ = streamed._kernel_params
+    arrays = dict(zip(streamed._program.parts, streamed._arrays, strict=True))
+    unit = float(np.sqrt(streamed._ledger[2]))
+    psam.replay_pairs(*arrays.values(), 800, lam, t0, rskip, askip, 400, unit)
+    np.testing.assert_array_equal(streamed.coefficients(), fitted.coefficients())
+    for name in ("v", "u"):
+        np.testing.assert_array_equal(streamed._field(name), fitted._field(name))
+
+
+def test_fit_of_one_class_and_bad_epochs() -> None:
+    X, y, _ = agreement.stream(40)
+    assert not PSAM().fit(X, np.ones(40)).coefficients().any()
+    with pytest.raises(InvalidParams, match="epochs"):
+        PSAM().fit(X, y, epochs=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-6, 1e-2, 1.0, 50.0]))
+def test_a_pair_step_is_the_proximal_step(seed: int, lam: float) -> None:
+    rng = np.random.default_rng(seed)
+    model = PSAM(lam=lam, t0=1.0, rskip=10**6, askip=10**6, fresh=1, kappa=1.0, capacity=1, policy="fifo")
+    last: dict[float, np.ndarray] = {}
+    for t, label in enumerate((1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0)):
+        x = rng.normal(size=3)
+        x /= max(1.0, np.linalg.norm(x))
+        before = model._field("v")[:3].copy()
+        model.learn_array(x[None], [label])
+        last[label] = x
+        if t == 0:
+            continue
+        z, eta = last[1.0] - last[-1.0], 1.0 / (lam * (t + 1.0))
+        moved, after = model._field("v")[:3] - before, model._field("v")[:3] @ z
+        theta = (moved @ z) / (eta * (z @ z))  # moved / eta is theta z, theta a subgradient at the new point
+        np.testing.assert_allclose(moved, theta * eta * z, atol=1e-12)
+        assert -1e-12 <= theta <= 1.0 + 1e-12
+        assert after <= 1.0 + 1e-9 or not moved.any()
+        assert after >= 1.0 - 1e-9 or theta >= 1.0 - 1e-9
+
+
+def test_one_class_moves_nothing() -> None:
+    X, _, weights = agreement.stream(50)
+    for label in (1.0, -1.0):
+        model = PSAM(replay=2)
+        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert model._field("scalars")[psam.STEPS] == 0.0 and not model._field("v").any()
+
+
+def test_permuted_columns_permute_the_weights() -> None:
+    X, y, weights = agreement.stream(300)
+    order = np.random.default_rng(0).permutation(X.shape[1])
+    one, other = PSAM(), PSAM()
+    one.learn_array(X, y, weights)
+    other.learn_array(X[:, order], y, weights)
+    agreement.close(other.coefficients(), one.coefficients()[order])
+
+
+def test_seeds() -> None:
+    X, y, _ = agreement.stream(200)
+    runs = [PSAM(seed=seed, capacity=10).partial_fit(X, y).coefficients() for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+    drawn = PSAM(seed=None)
+    assert drawn.seed is None and PSAM(seed=None)._seed != drawn._seed
+
+
+def test_penalty_may_change() -> None:
+    model = PSAM()
+    model.lam = 1e-3
+    assert model._kernel_params[:2] == (1e-3, 1e3)
+    with pytest.raises(AttributeError):
+        model.capacity = 3
+
+
+@pytest.mark.parametrize(
+    "params", [{"capacity": 12}, {"policy": "random", "capacity": 9, "replay": 2, "rskip": 2}], ids=["reservoir", "random"]
+)
+class TestCitizen:
+    def test_splits(self, params: dict[str, Any]) -> None:
+        agreement.check_splits(lambda: PSAM(**params))
+
+    def test_snapshot(self, params: dict[str, Any]) -> None:
+        agreement.check_snapshot(lambda: PSAM(**params))
+
+    def test_skips(self, params: dict[str, Any]) -> None:
+        agreement.check_skips(lambda: PSAM(**params, kappa=1.0))
+
+    def test_units(self, params: dict[str, Any]) -> None:
+        agreement.check_units(lambda: PSAM(**params))
+
+    def test_rescaled(self, params: dict[str, Any]) -> None:
+        agreement.check_rescaled(lambda: PSAM(**params))
