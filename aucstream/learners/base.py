@@ -253,7 +253,7 @@ class Learner(RankingClassifier):
             shift_calibration(self._ledger, float(np.dot(self.coefficients()[:width], change.shift[:width])))
         for name, part in program.parts.items():
             if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
-                fields[name][:d] *= change.ratio
+                fields[name][:d] *= change.ratio if change.growth is None else change.ratio / change.growth
             elif isinstance(part, Vector) and part.unit is Unit.ROW_SUM:
                 assert part.count is not None
                 count = float(fields[part.count[0]][part.count[1]])
@@ -277,7 +277,7 @@ class Learner(RankingClassifier):
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
     def keep(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes, for `put_back`."""
+        """Return a copy of all that learning changes but the names, for `put_back`."""
         return tuple(array.copy() for array in self._arrays), self._ledger.copy(), self._capacity
 
     def put_back(self, kept: tuple[Any, ...]) -> None:

@@ -168,8 +168,12 @@ class UnitChange:
     ratio, shift : ndarray (d,)
     carry_rows : function or None
         (indptr, idx, val) -> val: buffered rows from the old units into the new ones.
+    growth : ndarray (d,) or None
+        >= 1: weights are divided by it besides. None (or 1) keeps the score of every raw row, up to a
+        constant.
     """
 
     ratio: Floats
     shift: Floats
     carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    growth: Floats | None = None

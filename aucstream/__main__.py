@@ -1,0 +1,5 @@
+"""`python -m aucstream` is `aucstream`."""
+
+from aucstream.cli import main
+
+main()

@@ -1,0 +1,28 @@
+"""The command line: `aucstream models | evaluate | train | score | inspect | serve | warm`."""
+
+from __future__ import annotations
+
+import sys
+
+from aucstream.errors import AucstreamError
+
+FAILED = 1
+REFUSED = 2
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one sentence on standard error and status 2."""
+    from aucstream.cli.commands import app
+
+    try:
+        app()
+    except AucstreamError as error:
+        print(f"aucstream: {error}", file=sys.stderr)
+        raise SystemExit(REFUSED) from None
+    except BrokenPipeError:
+        # the reader of our output went away: not an error of ours
+        sys.stderr.close()
+        raise SystemExit(0) from None
+    except OSError as error:
+        print(f"aucstream: {error}", file=sys.stderr)
+        raise SystemExit(FAILED) from None

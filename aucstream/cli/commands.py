@@ -1,0 +1,358 @@
+"""The commands, each a thin face of the library."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from aucstream import __version__
+from aucstream.cli.chosen import Chosen, chosen_models
+from aucstream.cli.plot import check_plot, draw
+from aucstream.constraints import rules_of
+from aucstream.errors import InvalidParams
+from aucstream.evaluate import Chunk, Race, shuffled
+from aucstream.evaluate import Progress as Lane
+from aucstream.io import Reader, read
+from aucstream.registry import LEARNERS, learner_class
+
+app = typer.Typer(
+    name="aucstream",
+    help="Streaming AUC maximization: rank algorithms on a file, train, score, serve.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[str, typer.Argument(help="svmlight, CSV, NDJSON, Parquet or Arrow file; .gz .bz2 .zst; - is standard input")]
+Model = Annotated[list[str], typer.Option("--model", "-m", help="NAME[:param=value,…], several times; or all")]
+OneModel = Annotated[str, typer.Option("--model", "-m", help="NAME[:param=value,…]")]
+Scale = Annotated[str, typer.Option(help="auto, standard+bounded, scale+bounded, standard, standard+l2, l2 or none")]
+Label = Annotated[str | None, typer.Option(help="label column of a table")]
+Positive = Annotated[str | None, typer.Option(help="text of a positive label")]
+Delimiter = Annotated[str | None, typer.Option(help="of a CSV; sniffed among , ; tab otherwise")]
+Format = Annotated[str | None, typer.Option("--format", help="svmlight, csv, ndjson, parquet or arrow, whatever the name says")]
+Shuffle = Annotated[bool, typer.Option("--shuffle", help="random order by --seed (held in memory); file order otherwise")]
+Passes = Annotated[int, typer.Option(min=1, help="passes over DATA")]
+Seed = Annotated[int, typer.Option(help="of the shuffle and of the models")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"aucstream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version")] = False,
+) -> None:
+    """Streaming AUC maximization."""
+
+
+@app.command()
+def models() -> None:
+    """List the algorithms: parameters, defaults, cost, paper."""
+    table = Table(title=f"{len(LEARNERS)} algorithms", title_justify="left")
+    for column in ("model", "what it does", "parameters and defaults", "step", "paper"):
+        table.add_column(column, overflow="fold")
+    for name, entry in LEARNERS.items():
+        cls = learner_class(name)
+        fresh = cls()
+        params = ", ".join(f"{param}={getattr(fresh, param)!r}" for param in rules_of(cls))
+        table.add_row(name, (cls.__doc__ or "").strip().splitlines()[0], params, entry.step, entry.paper)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+@app.command()
+def evaluate(
+    data: Data,
+    model: Model,
+    test: Annotated[str | None, typer.Option(help="held-out file, scored after the last row")] = None,
+    scale: Scale = "auto",
+    shuffle: Shuffle = False,
+    passes: Passes = 1,
+    window: Annotated[int | None, typer.Option(min=1, help="rows the plotted AUC looks back on; all otherwise")] = None,
+    seed: Seed = 0,
+    label: Label = None,
+    positive: Positive = None,
+    delimiter: Delimiter = None,
+    format: Format = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    plot: Annotated[Path | None, typer.Option(help="write the AUC curves to this .png, .svg or .pdf")] = None,
+) -> None:
+    """Score each row, then learn it; compare algorithms by AUC, with interval and held-out AUC."""
+    check_plot(plot)
+    chosen = chosen_models(model)
+    race = Race([one.pipeline(scale, seed) for one in chosen], window=window)
+    options = {"label": label, "positive": positive, "delimiter": delimiter, "format": format}
+    with _progress() as progress:
+        _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
+        if test is not None:
+            reader = _open(test, options)
+            race.test(_watched(reader, progress, "test"))
+    if as_json:
+        for one, lane in zip(chosen, race.lanes, strict=True):
+            typer.echo(json.dumps(_result(one, lane), allow_nan=False))
+    else:
+        _print_results(chosen, race.lanes, data, test, scale)
+    if plot is not None:
+        draw(plot, [one.label for one in chosen], race.lanes, Path(data).name, window)
+
+
+@app.command()
+def train(
+    data: Data,
+    model: OneModel,
+    out: Annotated[Path, typer.Option(help="where the model is written")],
+    scale: Scale = "auto",
+    shuffle: Shuffle = False,
+    passes: Passes = 1,
+    seed: Seed = 0,
+    label: Label = None,
+    positive: Positive = None,
+    delimiter: Delimiter = None,
+    format: Format = None,
+) -> None:
+    """Learn a file and save the model."""
+    from aucstream import snapshot
+
+    chosen = chosen_models([model])
+    if len(chosen) != 1:
+        raise InvalidParams("--model", "one algorithm", model)
+    if not out.resolve().parent.is_dir():
+        raise InvalidParams("--out", "a file in a folder that exists", str(out))
+    race = Race([chosen[0].pipeline(scale, seed)])
+    options = {"label": label, "positive": positive, "delimiter": delimiter, "format": format}
+    with _progress() as progress:
+        _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
+    lane = race.lanes[0]
+    arrays, meta = lane.model.state_dict()
+    result = _result(chosen[0], lane)
+    meta["training"] = {key: result[key] for key in ("rows", "positives", "progressive_auc", "auc_low", "auc_high")}
+    snapshot.write(out, snapshot.pack(arrays, meta))
+    typer.echo(f"{out}: {chosen[0].label}, {lane.rows:,} rows, progressive AUC {_shown(result['progressive_auc'])}")
+
+
+@app.command()
+def score(
+    file: Annotated[Path, typer.Argument(help="a saved model")],
+    data: Data,
+    out: Annotated[Path | None, typer.Option(help="NDJSON file; standard output otherwise")] = None,
+    label: Annotated[str | None, typer.Option(help="label column of a table, left out of the features")] = None,
+    delimiter: Delimiter = None,
+    format: Format = None,
+) -> None:
+    """Score the rows of a file: one line {"score", "probability"} each."""
+    from aucstream import load
+
+    model = load(file)
+    options = {"label": label, "positive": None, "delimiter": delimiter, "format": format}
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
+        for chunk in read(data, labelled=False, **options):
+            scores = model.score_chunk(chunk)
+            probabilities = model.probabilities(scores)
+            for number, probability in zip(scores.tolist(), probabilities.tolist(), strict=True):
+                target.write(json.dumps({"score": number, "probability": probability}) + "\n")
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="a saved model")],
+    top: Annotated[int, typer.Option(min=0, help="weights shown, largest first")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+) -> None:
+    """Look inside a saved model: algorithm, rows, AUC, largest weights."""
+    from aucstream import snapshot
+    from aucstream.loading import model_from_state
+
+    arrays, meta = snapshot.unpack(file.read_bytes())
+    model = model_from_state(arrays, meta)
+    learner = meta.get("learner", meta)
+    training = meta.get("training", {})
+    try:
+        weights = sorted(model.weights.items(), key=lambda item: -abs(item[1]))[:top]
+    except InvalidParams:
+        weights = []
+    facts: dict[str, Any] = {
+        "class": meta["class"],
+        "algorithm": learner["class"].lower(),
+        "params": learner["params"],
+        "scaler": meta.get("resolved"),
+        "encoder": learner["encoder"],
+        "examples": model.examples,
+        "positives": model.positives,
+        "progressive_auc": training.get("progressive_auc"),
+        "auc_low": training.get("auc_low"),
+        "auc_high": training.get("auc_high"),
+        "weights": [{"name": name, "weight": weight} for name, weight in weights],
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, allow_nan=False))
+        return
+    table = Table(show_header=False, title=str(file), title_justify="left")
+    for key, value in facts.items():
+        if key != "weights":
+            table.add_row(key, _shown(value) if isinstance(value, float) else str(value))
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    if weights:
+        largest = Table("name", "weight", title="largest weights", title_justify="left")
+        for name, weight in weights:
+            largest.add_row(str(name), f"{weight:+.6g}")
+        console.print(largest)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def serve(context: typer.Context) -> None:
+    """Start the HTTP service; `aucstream serve --help` lists its settings."""
+    service = importlib.import_module("service.main")
+    raise SystemExit(service.main(context.args))
+
+
+@app.command()
+def warm(
+    model: Annotated[list[str] | None, typer.Option("--model", "-m", help="only these; all otherwise")] = None,
+) -> None:
+    """Compile the kernels and keep them in the cache."""
+    from aucstream.kernels.jit import CACHE_DIR
+    from aucstream.warmup import warm as run
+
+    run(None if not model else [one.name for one in chosen_models(model)], lambda name: typer.echo(f"warm: {name}"))
+    typer.echo(f"cache: {CACHE_DIR}" if CACHE_DIR else "cache: none, nothing is kept")
+
+
+# -- shared by the commands ------------------------------------------------------------------------
+
+
+def _open(path: str, options: dict[str, str | None]) -> Reader:
+    return read(path, **options)
+
+
+def _run(
+    race: Race,
+    data: str,
+    *,
+    passes: int,
+    seed: int | None,
+    progress: Progress,
+    options: dict[str, str | None],
+) -> None:
+    """Feed `data` to all models, `passes` times; each pass of a shuffled run has its own order."""
+    held: list[Chunk] | None = None
+    if data == "-" and (passes > 1 or seed is not None):
+        held = list(_watched(_open(data, options), progress, "read"))
+    for number in range(passes):
+        name = "learn" if passes == 1 else f"pass {number + 1}"
+        if held is None and (seed is not None or number == 0):
+            reader = _open(data, options)
+            if reader.delimiter is not None and number == 0:
+                print(f"{reader.name}: delimiter {reader.delimiter!r}", file=sys.stderr)
+            chunks: Any = _watched(reader, progress, name)
+        elif held is None:
+            chunks = _watched(_open(data, options), progress, name)
+        else:
+            chunks = held
+        if seed is not None:
+            chunks = shuffled(chunks, seed + number)
+        for chunk in chunks:
+            race.learn(chunk)
+        race.end_pass()
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+
+
+def _watched(reader: Reader, progress: Progress, name: str) -> Iterator[Chunk]:
+    """Yield a reader's chunks, moving a progress bar by the bytes read."""
+    task = progress.add_task(name, total=reader.bytes_total, rows=0)
+    rows = 0
+    for chunk in reader:
+        yield chunk
+        rows += len(chunk)
+        progress.update(task, completed=reader.bytes_read, rows=rows)
+    progress.update(task, completed=reader.bytes_read, total=reader.bytes_read, rows=rows)
+
+
+def _result(one: Chosen, lane: Lane) -> dict[str, Any]:
+    estimate = lane.progressive
+    low, high = estimate.interval()
+    seconds = lane.seconds
+    return {
+        "model": one.name,
+        "params": {**_defaults(one.name), **one.given},
+        "rows": int(lane.signs.size),
+        "positives": lane.positives,
+        "progressive_auc": _known(estimate.auc),
+        "auc_low": _known(low),
+        "auc_high": _known(high),
+        "test_auc": None if lane.test is None else _known(lane.test.auc),
+        "seconds": round(seconds, 6),
+        "rows_per_second": round(lane.rows / seconds, 1) if seconds > 0 else None,
+    }
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    fresh = learner_class(name)()
+    return {param: getattr(fresh, param) for param in rules_of(type(fresh))}
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _shown(number: float | None) -> str:
+    return "-" if number is None else f"{number:.4f}"
+
+
+def _print_results(chosen: list[Chosen], lanes: list[Lane], data: str, test: str | None, scale: str) -> None:
+    results = sorted(
+        zip(chosen, lanes, (_result(one, lane) for one, lane in zip(chosen, lanes, strict=True)), strict=True),
+        key=lambda item: -((item[2]["test_auc"] if test else item[2]["progressive_auc"]) or 0.0),
+    )
+    first = results[0][2]
+    resolved = getattr(lanes[0].model, "resolved", None) or {"scaler": scale}
+    table = Table(
+        title=f"{data}: {first['rows']:,} rows, {first['positives']:,} positive; scaling {resolved['scaler']}",
+        title_justify="left",
+    )
+    table.add_column("model", overflow="fold")
+    for column in ("progressive AUC", "95 % interval", "test AUC", "seconds", "rows/s"):
+        table.add_column(column, justify="right")
+    for one, lane, result in results:
+        low, high = result["auc_low"], result["auc_high"]
+        table.add_row(
+            one.label + (f" ({lane.skipped} rows skipped)" if lane.skipped else ""),
+            _shown(result["progressive_auc"]),
+            "-" if low is None else f"{low:.4f} to {high:.4f}",
+            _shown(result["test_auc"]),
+            f"{result['seconds']:.2f}",
+            "-" if result["rows_per_second"] is None else f"{result['rows_per_second']:,.0f}",
+        )
+    Console(width=None if sys.stdout.isatty() else 120).print(table)

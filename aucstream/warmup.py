@@ -1,0 +1,68 @@
+"""Compile every kernel, or load it from the cache, so that no caller waits for it later."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
+from aucstream.io.svmlight import read_svmlight
+from aucstream.learners.base import Learner
+from aucstream.metrics import AUC, FadingAUC, PairedAUC
+from aucstream.pipeline import Pipeline
+from aucstream.registry import LEARNERS, learner_class
+
+ROWS = 48  # past the first change of units on the schedule
+
+
+def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambda _: None) -> None:
+    """Run every kernel of the named learners (None: all), of scalers, metrics and readers.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Registry names.
+    said : function
+        Called with the name of each part when it is warm.
+    """
+    for name in LEARNERS if names is None else names:
+        cls = learner_class(name)
+        for params in cls._unit_test_params():
+            _warm_learner(cls(**params))
+        said(name)
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    scores = np.array([0.5, 0.25, 0.5, 0.75])
+    for metric in (AUC(), AUC(window=3), FadingAUC()):
+        metric.update_many(signs, scores)
+        metric.interval()
+        metric.roc()
+    PairedAUC(window=3).update_many(signs, scores, scores)
+    said("metrics")
+    for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
+        pass
+    said("readers")
+
+
+def _warm_learner(learner: Learner) -> None:
+    from scipy import sparse
+
+    random = np.random.default_rng(0)
+    X = random.normal(size=(ROWS, 3))
+    y = np.arange(ROWS) % 2 == 0
+    for scaler in (AutoScale(), Standardize(), UnitNorm()):
+        model = Pipeline(scaler, learner)
+        model.partial_fit(X, y)
+        model.decision_function(X)
+        model = Pipeline(scaler, learner)
+        model.partial_fit(sparse.csr_array(X), y)
+        model.decision_function(sparse.csr_array(X))
+    model = Pipeline(AutoScale(), learner)
+    for row, label in zip(X.tolist(), y.tolist(), strict=True):
+        model.learn_one({"a": row[0], "b": row[1], "c": row[2]}, label)
+        model.learn_one({"a": row[0], "c": row[2]}, label)
+        model.predict_proba_one({"a": row[0], "b": row[1], "c": row[2]})
+        model.predict_proba_one({"c": row[2]})
+    model.probabilities(np.zeros(2))
+    model.to_bytes()
