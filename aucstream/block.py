@@ -134,7 +134,10 @@ def sign_of(label: object, path: str = "") -> float:
 
 def signs_of(labels: Any, n: int) -> Floats:
     """Return labels (array, Series or sequence) as +1.0 / -1.0, or raise naming row and value."""
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise InvalidBlock("labels", f"one label for each of {n} rows", "rows of unequal length") from error
     if array.ndim != 1 or array.size != n:
         raise InvalidBlock("labels", f"one label for each of {n} rows", array.shape)
     if array.dtype.kind in "bif":
@@ -144,14 +147,19 @@ def signs_of(labels: Any, n: int) -> Floats:
             row = int(np.argmax(bad))
             sign_of(array[row], f"row {row}")
         return out
-    return np.array([sign_of(label, f"row {row}") for row, label in enumerate(array.tolist())], dtype=np.float64)
+    # numpy has made one type of a mixed list: the labels as they came are what an error names
+    each = labels if isinstance(labels, (list, tuple)) else array.tolist()
+    return np.array([sign_of(label, f"row {row}") for row, label in enumerate(each)], dtype=np.float64)
 
 
 def weights_of(weights: Any, n: int) -> Floats:
     """Return example weights as float64 (n,), all finite and >= 0; None means ones."""
     if weights is None:
         return np.ones(n)
-    array = np.asarray(weights, dtype=np.float64)
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidBlock("weights", "finite numbers >= 0", weights) from error
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):

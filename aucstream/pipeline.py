@@ -70,9 +70,9 @@ class Pipeline(RankingClassifier):
     Parameters
     ----------
     *steps : Vocabulary or Hashing, scalers, learner
-        In this order; encoder and scalers may be left out. No steps at all: `AutoScale(), PSAM()`. The scalers are `AutoScale` or `Standardize`
-        and then `BoundedNorm` or `UnitNorm`. The steps given are patterns: the pipeline works on fresh
-        copies and never changes them.
+        In this order; encoder and scalers may be left out. No steps at all: `AutoScale(), PSAM()`. The
+        scalers are `AutoScale`, or `Standardize` and then `BoundedNorm` or `UnitNorm`. The steps given are
+        patterns: the pipeline works on fresh copies and never changes them.
     calibration : {"logistic", "none"}
         "none": `predict_proba_one` is one half for both, and the service answers null.
 
@@ -95,10 +95,10 @@ class Pipeline(RankingClassifier):
     def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
         if calibration not in ("logistic", "none"):
             raise InvalidParams("Pipeline.calibration", "'logistic' | 'none'", calibration)
-        self.steps = steps
+        self.steps = steps or (AutoScale(), make("psam", {}))
         self.calibration: Calibration = calibration
         self._spec: PipelineSpec | None = None
-        self._encoder_pattern, self._scaler_name, learner = _sorted_steps(steps)
+        self._encoder_pattern, self._scaler_name, learner = _sorted_steps(self.steps)
         self._learner_pattern = learner
         self._reset()
 
@@ -212,16 +212,24 @@ class Pipeline(RankingClassifier):
         score = float(self._score(row)[0])
         if not math.isfinite(score):
             return math.nan
-        scaling_before = parts.scaling.copy()
-        learner_before = parts.learner.keep()
+        before = self.keep()
         change = parts.scaling.change(row, parts.encoder.kinds)
         parts.learner.change_units(change)
         values, _ = parts.scaling.forward(row, parts.encoder.kinds)
         if math.isnan(parts.learner._learn(row.with_values(values))[0]):
-            parts.scaling = scaling_before
-            parts.learner.put_back(learner_before)
+            self.put_back(before)
             return math.nan
         return score
+
+    def keep(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes but the names, for `put_back`."""
+        parts = self._parts
+        return parts.scaling.copy(), parts.learner.keep(), parts.resolved
+
+    def put_back(self, kept: tuple[Any, ...]) -> None:
+        """Restore what `keep` returned."""
+        self._parts.scaling, learner, self._parts.resolved = kept
+        self._parts.learner.put_back(learner)
 
     def _score(self, block: Block) -> Floats:
         parts = self._parts
@@ -317,12 +325,16 @@ class Pipeline(RankingClassifier):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution; they add up to the score."""
         names = self._names()
-        idx, val = self._encoder.look_up(x)
-        columns = np.arange(val.size) if idx is None else idx
-        block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
-        z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
+        known = len(names)
         w = self._parts.learner.coefficients()
-        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True)}
+        with self._encoder.previewed(x) as (idx, val):
+            columns = np.arange(val.size) if idx is None else idx
+            block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
+            z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
+            z = z.copy()
+        return {
+            names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known
+        }
 
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge `other` into this model; refused where a running scaler makes units differ."""
@@ -387,10 +399,8 @@ def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width:
 def _sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, Learner]:
     """Return (encoder, name of the scaling, learner) of a pipeline's steps."""
     rest = list(steps)
-    if not rest:
-        rest = [AutoScale(), make("psam", {})]
     if not isinstance(rest[-1], Learner):
-        raise InvalidParams("Pipeline", "a learner as its last step", rest[-1] if rest else None)
+        raise InvalidParams("Pipeline", "a learner as its last step", rest[-1])
     learner = rest.pop()
     encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()
     if not all(isinstance(step, Scaler) for step in rest):

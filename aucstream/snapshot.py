@@ -7,9 +7,9 @@ all tensor bytes stands beside it, so that a flipped bit or a cut is found at lo
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import deserialize as _deserialize
-from safetensors.numpy import save as _save
 
 from aucstream.errors import BadSnapshot, NewerSnapshot
 
@@ -26,6 +25,7 @@ FORMAT = 1  # raised only when an older reader could not understand the file
 _HEADER = "aucstream"
 _CHECKSUM = "sha256"
 _DTYPES = {"F64": np.float64, "I64": np.int64, "U64": np.uint64, "U8": np.uint8, "F32": np.float32, "I32": np.int32}
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -55,7 +55,18 @@ def pack(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
         {"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False
     )
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return _save(contiguous, metadata={_HEADER: header, _CHECKSUM: _checksum(header, contiguous)})
+    # Written here, not by the library: it puts the metadata in another order every time, and equal models
+    # are to be equal bytes. Widest types first, so that every array is aligned.
+    names = sorted(contiguous, key=lambda name: (-contiguous[name].itemsize, name))
+    tensors: dict[str, Any] = {"__metadata__": {_HEADER: header, _CHECKSUM: _checksum(header, contiguous)}}
+    end = 0
+    for name in names:
+        array = contiguous[name]
+        start, end = end, end + array.nbytes
+        tensors[name] = {"dtype": _CODES[array.dtype.type], "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(tensors, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(contiguous[name].tobytes() for name in names)])
 
 
 def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:

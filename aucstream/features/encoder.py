@@ -6,8 +6,9 @@ An encoder is the only part that knows names. `learn` may add columns, `look_up`
 from __future__ import annotations
 
 import abc
+import contextlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class Encoder(abc.ABC):
     def __init__(self) -> None:
         self._plan: _Plan | None = None  # of the last row learned
         self._score_plan: _Plan | None = None  # of the last row scored whose names were all known
+        self.missed = False  # whether the last row looked up had names that are not known
 
     # -- what an encoder defines ---------------------------------------------------------------
 
@@ -114,8 +116,19 @@ class Encoder(abc.ABC):
         """Return (columns, values) of a row that is only scored; unknown names are left out."""
         plan = self.look_up_fast(x)
         if plan is not None and all_finite(plan.buffer):
+            self.missed = False
             return plan.idx, plan.buffer
         return self._slow(x, learn=False)
+
+    @contextlib.contextmanager
+    def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints | None, Floats]]:
+        """Give (columns, values) of `x` as it would be learned; within, its new names have columns."""
+        mark, plans = self.mark(), (self._plan, self._score_plan)
+        try:
+            yield self._slow(x, learn=True)
+        finally:
+            self.rewind(mark)
+            self._plan, self._score_plan = plans
 
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
         """Raise InvalidBlock where `x` could not be learned; change nothing."""
@@ -136,6 +149,7 @@ class Encoder(abc.ABC):
         columns = [self._column(name) for name, _, _ in entries]
         plain = len(entries) == len(x) and all(kind == NUMERIC for _, _, kind in entries)
         known = min(columns, default=0) >= 0
+        self.missed = not known
         if not known or not self._unique():
             merged: dict[int, float] = {}
             for column, (_, value, _) in zip(columns, entries, strict=True):

@@ -47,7 +47,10 @@ def adopted(encoder: Encoder, block: Block, *, learn: bool) -> Block:
 
 
 def _dense_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise InvalidBlock("features", "a two-dimensional array (n, d)", "rows of unequal length") from error
     if array.ndim != 2:
         raise InvalidBlock("features", "a two-dimensional array (n, d)", array.shape)
     if array.dtype.kind not in "biuf":
@@ -137,14 +140,20 @@ def dict_block(
     weights: Floats | None = None,
     *,
     learn: bool,
+    missed: list[int] | None = None,
 ) -> Block:
-    """Return the block of dicts that `check_dicts` has passed; learned rows may add names."""
+    """Return the block of dicts that `check_dicts` has passed; learned rows may add names.
+
+    To `missed` go the numbers of scored rows that have names not known, which are left out.
+    """
     take = encoder.learn if learn else encoder.look_up
     all_indices: list[Ints] = []
     all_values: list[Floats] = []
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     for number, x in enumerate(rows):
         idx, val = take(x)
+        if missed is not None and encoder.missed:
+            missed.append(number)
         all_indices.append(np.arange(val.size, dtype=np.int64) if idx is None else idx)
         all_values.append(val.copy())
         indptr[number + 1] = indptr[number] + val.size

@@ -111,21 +111,19 @@ class Vocabulary(Encoder):
             return None
         return np.array([self._index.get(name, -1) for name in range(n)], dtype=np.int64)
 
-    def mark(self) -> tuple[int, int, bool]:
+    def mark(self) -> tuple[int, int, bool, bool, bool]:
         """Return a mark for `rewind`."""
-        return len(self.names), self.dropped, self.arrays
+        return len(self.names), self.dropped, self.arrays, self.words, self._identity
 
-    def rewind(self, mark: tuple[int, int, bool]) -> None:
+    def rewind(self, mark: tuple[int, int, bool, bool, bool]) -> None:
         """Forget the names added since `mark`."""
-        length, self.dropped, self.arrays = mark
+        length, self.dropped, self.arrays, self.words, self._identity = mark
         if length == len(self.names):
             return
         for name in self.names[length:]:
             del self._index[name]
         self.kinds[length : len(self.names)] = 0
         del self.names[length:]
-        self.words = any(isinstance(name, str) for name in self.names)
-        self._identity = all(name == column for column, name in enumerate(self.names))
         self._forget_plans()
 
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

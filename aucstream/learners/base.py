@@ -24,6 +24,7 @@ from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import ledger
 from aucstream.kernels.buffers import compacted
 from aucstream.kernels.calibration import shift_calibration
+from aucstream.kernels.linear import dot
 from aucstream.kernels.random import seeded
 from aucstream.learners.face import RankingClassifier
 from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Unit, UnitChange, Vector
@@ -245,12 +246,14 @@ class Learner(RankingClassifier):
         self._settle()
         d = change.ratio.size
         fields = dict(zip(program.parts, self._arrays, strict=True))
-        if change.shift.any():
+        moved = np.flatnonzero(change.shift)
+        if moved.size:
+            # Over what moved alone: columns not in use yet must not decide how a sum is rounded.
+            shift = change.shift[moved]
             for offset in program.offsets:
-                along = float(np.dot(fields[offset.weights][:d], change.shift))
+                along = dot(None, shift, fields[offset.weights][moved])
                 fields[offset.field][offset.position] -= offset.sign * along
-            width = min(d, self._encoder.width)
-            shift_calibration(self._ledger, float(np.dot(self.coefficients()[:width], change.shift[:width])))
+            shift_calibration(self._ledger, dot(None, shift, self.coefficients()[moved]))
         for name, part in program.parts.items():
             if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
                 fields[name][:d] *= change.ratio if change.growth is None else change.ratio / change.growth

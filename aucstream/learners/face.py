@@ -79,6 +79,14 @@ class RankingClassifier(base.MiniBatchClassifier):
         """Return the model that `state_dict` described."""
 
     @abc.abstractmethod
+    def keep(self) -> Any:
+        """Return a copy of all that learning changes but the names, for `put_back`."""
+
+    @abc.abstractmethod
+    def put_back(self, kept: Any) -> None:
+        """Restore what `keep` returned."""
+
+    @abc.abstractmethod
     def _reset(self) -> None:
         """Go back to the state right after construction."""
 
@@ -140,7 +148,20 @@ class RankingClassifier(base.MiniBatchClassifier):
             score = self._score_row(plan.idx, plan.buffer)
             if -math.inf < score < math.inf:
                 return score
-        return self._score_row(*self._encoder.look_up(x))
+        idx, val = self._encoder.look_up(x)
+        if not self._encoder.missed:
+            return self._score_row(idx, val)
+        # A new name has no weight, but the row is scaled and summed as when it is learned.
+        with self._encoder.previewed(x) as row:
+            return self._score_row(*row)
+
+    def _score_dicts(self, rows: Sequence[Mapping[Any, Any]]) -> Floats:
+        """Return the score of each dict, as `score_one`."""
+        missed: list[int] = []
+        scores = self._score(dict_block(self._encoder, rows, learn=False, missed=missed))
+        for number in missed:
+            scores[number] = self.score_one(rows[number])
+        return scores
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return `{False: 1 - p, True: p}`, calibrated; one half each until both classes were seen.
@@ -194,7 +215,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         import pandas as pd
 
         rows = frame_rows(X)
-        return pd.Series(self._score(dict_block(self._encoder, rows, learn=False)), index=X.index, name="score")
+        return pd.Series(self._score_dicts(rows), index=X.index, name="score")
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return columns False and True with the probabilities of each row, with its index."""
@@ -217,7 +238,11 @@ class RankingClassifier(base.MiniBatchClassifier):
             mark = self._encoder.mark()
             block = dict_block(self._encoder, rows, signs, weights, learn=True)
             if not block.values.size or np.abs(block.values).max() < TAME:
-                return self._learn(block)
+                kept = self.keep() if self._encoder.mark() != mark else None
+                scores = self._learn(block)
+                if kept is None or not np.isnan(scores).any():
+                    return scores
+                self.put_back(kept)
             self._encoder.rewind(mark)
         scores = np.empty(len(rows))
         for number, x in enumerate(rows):
@@ -352,7 +377,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
-                scores[a:b] = self._score(dict_block(self._encoder, rows[a:b], learn=False))
+                scores[a:b] = self._score_dicts(rows[a:b])
             else:
                 for c, d in _runs([len(x) for x in rows[a:b]]):
                     part = slice(a + c, a + d)
@@ -418,7 +443,10 @@ class RankingClassifier(base.MiniBatchClassifier):
 def _rows_of(X: Any) -> int:
     shape = getattr(X, "shape", None)
     if shape is None:
-        shape = np.shape(X)
+        try:
+            shape = np.shape(X)
+        except ValueError as error:
+            raise InvalidBlock("features", "a two-dimensional array (n, d)", "rows of unequal length") from error
     if len(shape) != 2:
         raise InvalidBlock("features", "a two-dimensional array (n, d)", tuple(shape))
     return int(shape[0])

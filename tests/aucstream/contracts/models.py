@@ -1,0 +1,102 @@
+"""The models and streams that the contracts go over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from aucstream import AutoScale, Pipeline, from_bytes
+from aucstream.learners.face import RankingClassifier
+from aucstream.registry import LEARNERS, learner_class, make
+from aucstream.snapshot import unpack
+
+Make = Callable[..., RankingClassifier]
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    " ".join([name, *(f"{key}={value}" for key, value in params.items())]): (name, params)
+    for name in LEARNERS
+    for params in learner_class(name)._unit_test_params()
+}
+
+
+def bare(variant: str, **changed: Any) -> RankingClassifier:
+    """Return the learner of a variant, alone."""
+    name, params = VARIANTS[variant]
+    return make(name, {**params, **changed})
+
+
+def piped(variant: str, **changed: Any) -> RankingClassifier:
+    """Return the learner of a variant behind the default scaling."""
+    return Pipeline(AutoScale(), bare(variant, **changed))
+
+
+FORMS: dict[str, Make] = {"alone": bare, "piped": piped}
+
+every_learner = pytest.mark.parametrize("name", LEARNERS)
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+alone_and_piped = pytest.mark.parametrize("form", FORMS)
+
+
+def stream(n: int, d: int = 4, positive: float = 0.3, seed: int = 0, zeros: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return (X, y): column 0 tells the classes apart, columns have scales of their own, some entries are 0."""
+    random = np.random.default_rng(seed)
+    y = random.random(n) < positive
+    X = random.normal(size=(n, d))
+    X[:, 0] += 1.5 * y
+    X *= 2.0 ** (np.arange(d) % 5)
+    X[random.random((n, d)) < zeros] = 0.0
+    return X, y
+
+
+def dicts(X: np.ndarray) -> list[dict[str, float]]:
+    """Return rows as dicts with names c0, c1, …"""
+    return [{f"c{j}": value for j, value in enumerate(row)} for row in X.tolist()]
+
+
+def frame(X: np.ndarray) -> pd.DataFrame:
+    """Return rows as a frame with columns c0, c1, …"""
+    return pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+
+
+def learn_dicts(model: RankingClassifier, X: np.ndarray, y: Sequence[Any] | np.ndarray) -> RankingClassifier:
+    """Learn rows one by one as dicts."""
+    for x, label in zip(dicts(X), np.asarray(y).tolist(), strict=True):
+        model.learn_one(x, label)
+    return model
+
+
+def scores_of(model: RankingClassifier, X: np.ndarray) -> np.ndarray:
+    """Return the scores of rows as dicts."""
+    return np.array([model.score_one(x) for x in dicts(X)])
+
+
+def csr(X: np.ndarray) -> sparse.csr_array:
+    """Return rows in scipy's form, zeros left out."""
+    return sparse.csr_array(X)
+
+
+def same(got: np.ndarray, expected: np.ndarray, tolerance: float = 1e-12) -> bool:
+    """Return whether scores agree, relative to the largest, and there is something to compare."""
+    largest = float(np.abs(expected).max())
+    assert largest > 0.0, "all scores are zero: nothing is compared"
+    return bool(np.abs(got - expected).max() <= tolerance * largest)
+
+
+def state(model: RankingClassifier) -> bytes:
+    """Return all that a model is, without working space: its bytes as a loaded model writes them."""
+    return from_bytes(model.to_bytes()).to_bytes()
+
+
+def assert_finite(model: RankingClassifier) -> None:
+    """Fail where an array of the state holds NaN or infinity."""
+    arrays, meta = unpack(model.to_bytes())
+    for name, array in arrays.items():
+        if array.dtype == np.float64:
+            assert np.isfinite(array).all(), name
+    json.dumps(meta, allow_nan=False)
