@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from aucstream.errors import AucstreamError
 from service.description import components
+from service.directory import DataDirectory
 from service.edge import Edge, unrouted
 from service.errors import Disconnected, InvalidQuery
 from service.exchange import exchange_of
@@ -41,9 +42,10 @@ SUMMARY = "Streaming AUC maximization: models that learn one labelled example at
 class Service(FastAPI):
     """FastAPI behind one plain middleware that serves the hot calls itself."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.model_host = ModelHost(settings)
-        self.fatal: BaseException | None = None
+    def __init__(self, settings: Settings, directory: DataDirectory | None = None) -> None:
+        self.model_host = ModelHost(settings, directory)
+        self.fatal: BaseException | None = None  # recovery failed: the process must end
+        self.when_fatal: Callable[[], None] | None = None
         super().__init__(
             title=TITLE,
             summary=SUMMARY,
@@ -79,10 +81,6 @@ class Service(FastAPI):
             await self.edge(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
-
-    def on_fatal(self, error: BaseException) -> None:
-        """Note an error that must end the process; `main.serve` replaces what happens then."""
-        self.fatal = error
 
     async def _unrouted(self, request: Request, error: Exception) -> Response:
         exchange = exchange_of(request.scope)
@@ -159,9 +157,19 @@ async def _recover(app: Service) -> None:
         await app.model_host.recover()
     except Exception as error:
         log.critical("start: %s", error, exc_info=None if isinstance(error, AucstreamError) else error)
-        app.on_fatal(error)
+        app.fatal = error
+        if app.when_fatal is not None:
+            app.when_fatal()
 
 
-def create_app(settings: Settings | None = None) -> Service:
-    """Return the application; the data directory is taken and read when it starts."""
-    return Service(Settings() if settings is None else settings)
+def create_app(settings: Settings | None = None, directory: DataDirectory | None = None) -> Service:
+    """Return the application; when it starts it takes the data directory and reads it.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        Default: from the environment.
+    directory : DataDirectory, optional
+        One that this process owns already.
+    """
+    return Service(Settings() if settings is None else settings, directory)

@@ -62,9 +62,11 @@ YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
 class ModelHost:
     """Owns the data directory and all models."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, directory: DataDirectory | None = None) -> None:
         self.settings = settings
-        self.directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
+        self.directory = directory or DataDirectory(
+            settings.data_dir, expect_existing=settings.expect_existing
+        )
         self.archive = Archive(self.directory.snapshots, settings.snapshot_keep)
         self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids)
         self.models: dict[str, Model] = {}

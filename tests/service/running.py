@@ -1,4 +1,4 @@
-"""A real service in a process of its own, on a loopback port."""
+"""A real service, called over HTTP: in a process of its own, or in this one where nothing is killed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from service.app import create_app
+from service.server import server_of
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 JSON = {"Content-Type": "application/json"}
@@ -24,7 +29,45 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Running:
+class Calls:
+    """The calls of version 1."""
+
+    http: httpx.Client
+
+    def create(self, name: str, **spec: Any) -> httpx.Response:
+        return self.http.put(f"/v1/models/{name}", json={"algorithm": "solam", **spec})
+
+    def post(self, name: str, call: str, body: Any) -> httpx.Response:
+        return self.http.post(f"/v1/models/{name}/{call}", json=body)
+
+    def raw(
+        self, path: str, content: Any, headers: dict[str, str] | None = None, method: str = "POST"
+    ) -> httpx.Response:
+        return self.http.request(method, path, content=content, headers=JSON if headers is None else headers)
+
+    def learn(self, name: str, features: Any, label: Any, **more: Any) -> dict[str, Any]:
+        answer = self.post(name, "learn-one", {"features": features, "label": label, **more})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def score(self, name: str, features: Any) -> float:
+        answer = self.post(name, "predict-one", {"features": features})
+        assert answer.status_code == 200, answer.text
+        return float(answer.json()["score"])
+
+    def describe(self, name: str) -> dict[str, Any]:
+        answer = self.http.get(f"/v1/models/{name}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def evaluation(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.http.get(f"/v1/models/{name}/evaluation").json()
+        return found
+
+
+class Running(Calls):
     """`python -m service.main` on a data directory; flags are keyword arguments."""
 
     def __init__(
@@ -46,7 +89,7 @@ class Running:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        self.http = httpx.Client(base_url=self.url, timeout=60)
+        self.http = httpx.Client(base_url=self.url, timeout=120)
         if wait:
             self.wait_ready()
 
@@ -54,7 +97,7 @@ class Running:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def wait_ready(self, seconds: float = 60) -> None:
+    def wait_ready(self, seconds: float = 150) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.process.poll() is not None:
@@ -89,39 +132,40 @@ class Running:
         self.http.close()
         self._log.close()
 
-    # ---- calls -------------------------------------------------------------------------------
 
-    def create(self, name: str, **spec: Any) -> httpx.Response:
-        return self.http.put(f"/v1/models/{name}", json={"algorithm": "solam", **spec})
+class Local(Calls):
+    """The same server in a thread of this process: no kernels to load again."""
 
-    def post(self, name: str, call: str, body: Any) -> httpx.Response:
-        return self.http.post(f"/v1/models/{name}/{call}", json=body)
+    def __init__(self, data_dir: Path, **settings: Any) -> None:
+        told = Settings(data_dir=data_dir, port=free_port(), **settings)
+        self.app = create_app(told)
+        self.server = server_of(self.app, told)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{told.port}", timeout=120)
+        self._thread = threading.Thread(target=self.server.run)
+        self._thread.start()
+        while not self._ready() and self._thread.is_alive():
+            time.sleep(0.02)
 
-    def raw(
-        self, path: str, content: Any, headers: dict[str, str] | None = None, method: str = "POST"
-    ) -> httpx.Response:
-        return self.http.request(method, path, content=content, headers=JSON if headers is None else headers)
+    def _ready(self) -> bool:
+        try:
+            return self.http.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
 
-    def learn(self, name: str, features: Any, label: Any, **more: Any) -> dict[str, Any]:
-        answer = self.post(name, "learn-one", {"features": features, "label": label, **more})
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+    @property
+    def replayed(self) -> int:
+        return self.app.model_host.replayed
 
-    def score(self, name: str, features: Any) -> float:
-        answer = self.post(name, "predict-one", {"features": features})
-        assert answer.status_code == 200, answer.text
-        return float(answer.json()["score"])
+    @property
+    def fatal(self) -> str:
+        """Why the process would have ended."""
+        return str(self.app.fatal)
 
-    def describe(self, name: str) -> dict[str, Any]:
-        answer = self.http.get(f"/v1/models/{name}")
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def evaluation(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.http.get(f"/v1/models/{name}/evaluation").json()
-        return found
+    def stop(self) -> None:
+        """What SIGTERM does."""
+        self.server.should_exit = True
+        self._thread.join()
+        self.http.close()
 
 
 def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:

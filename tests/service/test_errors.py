@@ -1,0 +1,233 @@
+"""Every exit is a problem document (S15-S18 and their kinds)."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from .running import JSON, NDJSON, Running, problem
+
+LEARN = '{"features":{"amount":%s,"b":1},"label":1}'
+
+
+def resident(service: Running) -> int:
+    """Return the resident memory of the service in bytes."""
+    with open(f"/proc/{service.process.pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 400])
+def test_numbers_that_are_not_finite_are_named(service: Running, model: str, number: str) -> None:  # S15
+    body = (LEARN % number).encode()
+    document = problem(
+        service.raw(f"/v1/models/{model}/learn-one", body), 422, document_type(service, model, body)
+    )
+    assert [error["pointer"] for error in document["errors"]] == ["/features/amount"]
+    predict = ('{"features":{"amount":%s}}' % number).encode()
+    answer = service.raw(f"/v1/models/{model}/predict-one", predict)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/features/amount"
+    for call, one in (("learn-many", body), ("predict-many", predict)):
+        answer = service.raw(f"/v1/models/{model}/{call}", b'[{"features":{}},' + one + b"]")
+        if call == "learn-many":
+            answer = service.raw(f"/v1/models/{model}/{call}", b'[{"features":{},"label":1},' + one + b"]")
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["pointer"] == "/1/features/amount"
+        answer = service.raw(f"/v1/models/{model}/{call}", one, NDJSON)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["line"] == 1
+        assert answer.json()["errors"][0]["pointer"] == "/features/amount"
+    array = ('{"features":[0,%s],"label":1}' % number).encode()
+    answer = service.raw(f"/v1/models/{model}/learn-one", array)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/features/1")
+    assert service.describe(model)["seq"] == 0
+    assert service.learn(model, {"amount": 1}, 1)["seq"] == 1  # nothing of it was kept, not even its form
+
+
+def document_type(service: Running, model: str, body: bytes) -> str:
+    found: str = service.raw(f"/v1/models/{model}/learn-one", body).json()["type"]
+    return found.rsplit(":", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "pointer"),
+    [
+        (b"", "malformed-json", ""),
+        (b"{", "malformed-json", ""),
+        (b'{"features":{"a":1},"label":1} x', "malformed-json", ""),
+        (b'{"features":{"a":"\xff"},"label":1}', "malformed-json", ""),
+        (b'{"features":{"a":"\\ud800"},"label":1}', "malformed-json", ""),
+        (b'{"features":{"a":' + b"[" * 9000 + b"]" * 9000 + b'},"label":1}', "malformed-json", ""),
+        (b"[" * 100_000, "invalid-body", ""),
+        (b"3", "invalid-body", ""),
+        (b"null", "invalid-body", ""),
+        (b'{"label":1}', "invalid-body", "/features"),
+        (b'{"features":{"a":1}}', "invalid-body", "/label"),
+        (b'{"features":3,"label":1}', "invalid-body", "/features"),
+        (b'{"features":{"a":1},"label":1,"x/y":2}', "invalid-body", "/x~1y"),
+        (b'{"features":{"a~/":{}},"label":1}', "invalid-features", "/features/a~0~1"),
+        (b'{"features":{"a\\"]":[1]},"label":1}', "invalid-features", '/features/a"]'),
+        (b'{"features":[1,"2"],"label":1}', "invalid-features", "/features/1"),
+        (b'{"features":[1,null],"label":1}', "invalid-features", "/features/1"),
+        (b'{"features":{"' + b"n" * 101 + b'":1},"label":1}', "invalid-features", "/features/" + "n" * 40),
+        (b'{"features":{"a":"' + b"v" * 101 + b'"},"label":1}', "invalid-features", "/features/a"),
+        (b'{"features":{"a":["' + b"v" * 101 + b'"]},"label":1}', "invalid-features", "/features/a"),
+        (b'{"features":[' + b"1," * 500 + b'1],"label":1}', "invalid-features", "/features"),
+        (b'{"features":{"a":["x"' + b',"x"' * 500 + b']},"label":1}', "invalid-features", "/features/a"),
+    ],
+)
+def test_a_bad_body_names_its_field(
+    service: Running, model: str, body: bytes, kind: str, pointer: str
+) -> None:
+    document = problem(service.raw(f"/v1/models/{model}/learn-one", body), 422, kind)
+    assert [error["pointer"] for error in document["errors"]] == [pointer]
+    assert service.describe(model)["seq"] == 0
+
+
+def test_an_answer_quotes_the_offending_value_only_and_shortly(service: Running, model: str) -> None:
+    body = b'{"features":{"secret":"s3cr3t","a":{"x":"' + b"y" * 5000 + b'"}},"label":1}'
+    answer = service.raw(f"/v1/models/{model}/learn-one", body)
+    document = problem(answer, 422, "invalid-features")
+    assert "s3cr3t" not in answer.text
+    assert len(document["detail"]) < 300
+    assert "s3cr3t" not in service.log
+
+
+@pytest.mark.parametrize("call", ["learn-one", "learn-many", "predict-one", "predict-many"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_over_the_limit_is_refused_and_memory_stays_flat(  # S16
+    service: Running, model: str, call: str, *, chunked: bool
+) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(160):
+            yield b" " * 65_536
+
+    before = resident(service)
+    for _ in range(3):
+        answer = service.raw(f"/v1/models/{model}/{call}", parts() if chunked else b"".join(parts()))
+        document = problem(answer, 413, "body-too-large")
+        assert str(1 << 20) in document["detail"]
+    assert resident(service) - before < 8 << 20
+    spec = service.raw(f"/v1/models/{model}", parts() if chunked else b"".join(parts()), method="PUT")
+    problem(spec, 413, "body-too-large")
+
+
+def test_a_line_over_the_limit(service: Running, model: str) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b'{"features":{"a":1},"label":1}\n'
+        for _ in range(100):
+            yield b" " * 65_536
+
+    before = resident(service)
+    document = problem(service.raw(f"/v1/models/{model}/learn-many", parts(), NDJSON), 413, "body-too-large")
+    assert (document["accepted"], document["errors"][0]["line"]) == (1, 2)
+    assert resident(service) - before < 8 << 20
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/problem+json"},
+        {**JSON, "Content-Encoding": "gzip"},
+        {**JSON, "Content-Encoding": "identity"},
+        {**NDJSON, "Content-Encoding": "zstd"},
+    ],
+)
+def test_another_content_type_is_refused_with_what_is_accepted(  # S17
+    service: Running, model: str, headers: dict[str, str]
+) -> None:
+    body = b'{"features":{"a":1},"label":1}'
+    for call in ("learn-one", "predict-one", "learn-many", "predict-many"):
+        document = problem(
+            service.raw(f"/v1/models/{model}/{call}", body, headers), 415, "unsupported-media-type"
+        )
+        if "Content-Encoding" not in headers:
+            assert "application/json" in document["detail"]
+            assert ("application/x-ndjson" in document["detail"]) == call.endswith("-many")
+    problem(service.raw(f"/v1/models/{model}", b"{}", headers, "PUT"), 415, "unsupported-media-type")
+    assert service.describe(model)["seq"] == 0
+
+
+def test_usual_spellings_of_json_are_accepted(service: Running, model: str) -> None:
+    for kind in ("application/json; charset=utf-8", "Application/JSON", 'application/json;charset="UTF-8"'):
+        answer = service.raw(
+            f"/v1/models/{model}/learn-one", b'{"features":{"a":1},"label":1}', {"Content-Type": kind}
+        )
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/models/x/learn-one", {"POST"}),
+        ("PATCH", "/v1/models/x", {"GET", "PUT", "DELETE"}),
+        ("POST", "/v1/models", {"GET"}),
+        ("DELETE", "/v1/models/x/snapshot", {"GET", "PUT"}),
+        ("POST", "/livez", {"GET", "HEAD"}),
+    ],
+)
+def test_another_method_is_405_with_all_that_are_allowed(
+    service: Running, method: str, path: str, allowed: set[str]
+) -> None:
+    answer = service.http.request(method, path)
+    problem(answer, 405, "method-not-allowed")
+    assert set(re.split(", *", answer.headers["allow"])) == allowed
+
+
+@pytest.mark.parametrize(
+    "path", ["/nope", "/v1", "/v1/models/", "/v1/models/x/nope", "/v1/models/x/y/z", "/docs/"]
+)
+def test_another_path_is_404(service: Running, path: str) -> None:
+    problem(service.http.get(path), 404, "not-found")
+    if path != "/v1/models/x/nope":
+        assert service.http.post(path).status_code in (404, 405)
+
+
+def test_bytes_that_are_not_http_get_a_problem_document(service: Running) -> None:
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(b"NONSENSE\r\n\r\n")
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert b"application/problem+json" in head
+    assert b"urn:aucstream:problem:bad-request" in body
+
+
+def test_request_id_and_trace_go_in_and_out(service: Running, model: str) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    headers = {**JSON, "X-Request-ID": "abc-123", "traceparent": trace}
+    for answer in (
+        service.raw(f"/v1/models/{model}/predict-one", b'{"features":{}}', headers),
+        service.raw(f"/v1/models/{model}/predict-one", b"{}", headers),
+        service.http.get(f"/v1/models/{model}", headers=headers),
+        service.http.get("/nope", headers=headers),
+    ):
+        assert answer.headers["x-request-id"] == "abc-123"
+        assert answer.headers["traceparent"].startswith(trace[:36])
+        assert answer.headers["traceparent"].endswith("-01")
+        assert answer.headers["traceparent"] != trace
+        assert answer.headers["aucstream-durability"] == "disk"
+    odd = service.http.get("/livez", headers={"X-Request-ID": "a b\t{}", "traceparent": "00-xyz"})
+    assert odd.headers["x-request-id"] != "a b\t{}"
+    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-00", odd.headers["traceparent"])
+    other = service.http.get("/livez")
+    assert other.headers["x-request-id"] != odd.headers["x-request-id"]
+
+
+def test_health_and_pages(service: Running) -> None:
+    for path in ("/livez", "/healthz", "/readyz"):
+        assert service.http.get(path).json()["status"] in ("live", "ready")
+        assert service.http.head(path).status_code == 200
+    for path in ("/", "/docs"):
+        page = service.http.get(path)
+        assert page.headers["content-type"].startswith("text/html")
+        assert not re.search(r'(src|href)="?https?:', page.text)  # nothing from elsewhere
