@@ -119,7 +119,7 @@ def onto_both(w, w1, scalars, a, b, r, radius, box, unit):
 def _end_stage(
     z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, ball, scalars, p, R, delta, eta_rule, kap
 ):
-    """Move the centre to the average of the stage, shrink the sets around it; [LZCWY18] Alg. 1, Lemma 1. O(d)."""
+    """Move the centre to the average of the stage, shrink the sets around it; [LZCWY18] Lemma 1. O(d)."""
     l1ball.settle(z, total, gam_at, psi_at, ball)
     plug_in = 0.0
     mass = 0.0
@@ -290,12 +290,14 @@ def learn_block(
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
             out[i] = step(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
+                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg,
+                heap_key, heap_idx, ball, scalars, ledger,
                 None, val[a:b], y[i], weights[i], R, eta1, delta, eta_rule, kappa,
             )  # fmt: skip
         else:
             out[i] = step(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
+                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg,
+                heap_key, heap_idx, ball, scalars, ledger,
                 idx[a:b], val[a:b], y[i], weights[i], R, eta1, delta, eta_rule, kappa,
             )  # fmt: skip
 
@@ -399,7 +401,8 @@ class FSAUC(Learner):
     - 1) equal stages. The output is the average of the running stage; anytime it goes over linearly from
     the average of the last full stage during the first half of the running one. `fit` plans its stages
     for epochs times n rows. Time O(nnz), O(nnz log d) amortised while the l1 ball binds, O(d) a step only
-    where the ball around the centre binds, and at the end of a stage. Memory 96 bytes a feature.
+    where the ball around the centre binds or a growing kappa_t pushes a centre on the boundary out of the
+    l1 ball, and at the end of a stage. Memory 96 bytes a feature.
 
     Deviations: the exact projection on the intersection where the paper alternates projections; the
     share of positives from Algorithm 3 line 6 (line 3 contradicts it); sqrt(3 n0) G for the printed

@@ -148,7 +148,17 @@ def step(
         buffers.rescale(ratio, slots, pool_val)
     scalars[own] += 1.0
     buffers.offer(
-        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+        generator,
+        idx,
+        x,
+        factor,
+        capacity - first,
+        np.int64(scalars[own]),
+        capacity,
+        policy,
+        slots,
+        pool_idx,
+        pool_val,
     )
     if held == 0:
         return score
@@ -157,11 +167,41 @@ def step(
     vx *= factor
     if update == SEQ:
         update_seq(
-            v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest
+            v,
+            u,
+            scalars,
+            dense,
+            slots,
+            pool_idx,
+            pool_val,
+            idx,
+            x,
+            factor,
+            xx,
+            vx,
+            sign,
+            first,
+            held,
+            largest,
         )
     else:
         update_gra(
-            v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest
+            v,
+            u,
+            scalars,
+            dense,
+            slots,
+            pool_idx,
+            pool_val,
+            idx,
+            x,
+            factor,
+            xx,
+            vx,
+            sign,
+            first,
+            held,
+            largest,
         )
     wipe(idx, x, dense)
     scalars[CUM] += 1.0

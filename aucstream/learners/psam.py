@@ -153,10 +153,34 @@ def step(
         wipe(idx, x, dense)
     scalars[own] += 1.0
     buffers.offer(
-        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+        generator,
+        idx,
+        x,
+        factor,
+        capacity - first,
+        np.int64(scalars[own]),
+        capacity,
+        policy,
+        slots,
+        pool_idx,
+        pool_val,
     )
     replay_pairs(
-        v, u, scalars, dense, slots, pool_idx, pool_val, generator, replay, lam, t0, rskip, askip, capacity, unit
+        v,
+        u,
+        scalars,
+        dense,
+        slots,
+        pool_idx,
+        pool_val,
+        generator,
+        replay,
+        lam,
+        t0,
+        rskip,
+        askip,
+        capacity,
+        unit,
     )
     return score
 
@@ -172,12 +196,14 @@ def learn_block(
         if idx is None:
             out[i] = step(
                 v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], weights[i], lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
+                None, val[a:b], y[i], weights[i],
+                lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
             )  # fmt: skip
         else:
             out[i] = step(
                 v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
+                idx[a:b], val[a:b], y[i], weights[i],
+                lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
             )  # fmt: skip
 
 
@@ -245,7 +271,9 @@ def scale_rows(indptr, val, y, factors, scaled, ledger, kappa):
 
 
 @jit
-def fill_buffers(scalars, slots, pool_idx, pool_val, generator, indptr, idx, scaled, y, factors, capacity, policy):
+def fill_buffers(
+    scalars, slots, pool_idx, pool_val, generator, indptr, idx, scaled, y, factors, capacity, policy
+):
     """Offer all rows to the buffers in order; writes scalars, slots, pool_idx, pool_val, generator."""
     for i in range(y.size):
         if factors[i] < 0.0:

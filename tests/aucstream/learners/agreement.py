@@ -79,10 +79,14 @@ def close(ours: Any, theirs: Any, what: str = "") -> None:
 def reference_run(plain: type, params: tuple[tuple[str, Any], ...], n: int) -> tuple[Any, np.ndarray]:
     """Return the reference after the stream, and its score before each row."""
     learner = plain(**dict(params))
-    return learner, np.array([learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)])
+    return learner, np.array(
+        [learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)]
+    )
 
 
-def check_agreement(kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200) -> tuple[Any, Any]:
+def check_agreement(
+    kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200
+) -> tuple[Any, Any]:
     """Assert that scores before each step and output weights are the reference's; return both learners."""
     X, y, weights = stream(n)
     reference, theirs = reference_run(plain, tuple(params.items()), n)
@@ -90,14 +94,16 @@ def check_agreement(kind: type, plain: type, params: dict[str, Any], form: str, 
     close(learned(model, X, y, weights, form), theirs, "scores")
     final = reference.output if hasattr(reference, "output") else reference.wbar
     close(output_weights(model, X.shape[1], form), final, "weights")
-    assert model.examples == y.size and model.positives == int((y > 0).sum())
+    assert model.examples == y.size
+    assert model.positives == int((y > 0).sum())
     return model, reference
 
 
 def same_state(one: Learner, other: Learner, *, but: tuple[str, ...] = ()) -> None:
     """Assert that two models hold the same bits."""
     a, b = one.state_dict(), other.state_dict()
-    assert a[1] == b[1] and a[0].keys() == b[0].keys()
+    assert a[1] == b[1]
+    assert a[0].keys() == b[0].keys()
     for name, array in a[0].items():
         if name not in but:
             np.testing.assert_array_equal(array, b[0][name], err_msg=name)
@@ -179,7 +185,7 @@ def change(ratio: np.ndarray, shift: np.ndarray) -> UnitChange:
 
 
 def check_units(make: Make) -> None:
-    """Assert that a change of units leaves scores of raw rows as they were up to a constant, and all finite."""
+    """Assert that a change of units moves all scores of raw rows by one constant, and all stays finite."""
     X, y, weights = stream(500)
     d = X.shape[1]
     model = make()

@@ -48,7 +48,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     for label in (1.0, -1.0):
         model = OAM(**params)
         assert not model.learn_array(X, np.full(50, label), weights).any()
-        assert model._field("scalars")[oam.STEPS] == 0.0 and not model._field("v").any()
+        assert model._field("scalars")[oam.STEPS] == 0.0
+        assert not model._field("v").any()
 
 
 @each_variant
@@ -77,7 +78,8 @@ def test_a_column_that_never_differs_gets_no_weight(update: Any) -> None:
     X[:, 3] = 1.0
     model = OAM(update=update, kappa=1.0)
     model.learn_array(X, y, weights)
-    assert model.coefficients()[3] == 0.0 and model.coefficients().any()
+    assert model.coefficients()[3] == 0.0
+    assert model.coefficients().any()
 
 
 @pytest.mark.parametrize(

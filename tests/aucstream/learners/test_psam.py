@@ -64,7 +64,9 @@ def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize(
-    "params", [{}, {"lam": 1e-2, "t0": 0.0, "rskip": 5, "askip": 3, "seed": 4, "kappa": 2.0}], ids=["default", "other"]
+    "params",
+    [{}, {"lam": 1e-2, "t0": 0.0, "rskip": 5, "askip": 3, "seed": 4, "kappa": 2.0}],
+    ids=["default", "other"],
 )
 def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     X, y, _ = agreement.stream(400)
@@ -74,7 +76,8 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     scalars = model._field("scalars")
     agreement.close(scalars[psam.SCALE] * model._field("v")[: w.size], w, "iterate")
     assert scalars[psam.STEPS] == 1200
-    assert model.examples == 400 and model.calibration_line is not None
+    assert model.examples == 400
+    assert model.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
     assert model.examples == 800
 
@@ -129,7 +132,8 @@ def test_one_class_moves_nothing() -> None:
     for label in (1.0, -1.0):
         model = PSAM(replay=2)
         assert not model.learn_array(X, np.full(50, label), weights).any()
-        assert model._field("scalars")[psam.STEPS] == 0.0 and not model._field("v").any()
+        assert model._field("scalars")[psam.STEPS] == 0.0
+        assert not model._field("v").any()
 
 
 def test_permuted_columns_permute_the_weights() -> None:
@@ -147,7 +151,8 @@ def test_seeds() -> None:
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     drawn = PSAM(seed=None)
-    assert drawn.seed is None and PSAM(seed=None)._seed != drawn._seed
+    assert drawn.seed is None
+    assert PSAM(seed=None)._seed != drawn._seed
 
 
 def test_penalty_may_change() -> None:
@@ -159,7 +164,9 @@ def test_penalty_may_change() -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"capacity": 12}, {"policy": "random", "capacity": 9, "replay": 2, "rskip": 2}], ids=["reservoir", "random"]
+    "params",
+    [{"capacity": 12}, {"policy": "random", "capacity": 9, "replay": 2, "rskip": 2}],
+    ids=["reservoir", "random"],
 )
 class TestCitizen:
     def test_splits(self, params: dict[str, Any]) -> None:
