@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,7 +97,7 @@ def evaluate(
     check_plot(plot)
     chosen = chosen_models(model)
     race = Race([one.pipeline(scale, seed) for one in chosen], window=window)
-    options = {"label": label, "positive": positive, "delimiter": delimiter, "format": format}
+    options = Options(label, positive, delimiter, format)
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
@@ -134,7 +135,7 @@ def train(
     if not out.resolve().parent.is_dir():
         raise InvalidParams("--out", "a file in a folder that exists", str(out))
     race = Race([chosen[0].pipeline(scale, seed)])
-    options = {"label": label, "positive": positive, "delimiter": delimiter, "format": format}
+    options = Options(label, positive, delimiter, format)
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
     lane = race.lanes[0]
@@ -158,10 +159,10 @@ def score(
     from aucstream import load
 
     model = load(file)
-    options = {"label": label, "positive": None, "delimiter": delimiter, "format": format}
+    options = Options(label, None, delimiter, format)
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
-        for chunk in read(data, labelled=False, **options):
+        for chunk in _open(data, options, labelled=False):
             scores = model.score_chunk(chunk)
             probabilities = model.probabilities(scores)
             for number, probability in zip(scores.tolist(), probabilities.tolist(), strict=True):
@@ -240,8 +241,25 @@ def warm(
 # -- shared by the commands ------------------------------------------------------------------------
 
 
-def _open(path: str, options: dict[str, str | None]) -> Reader:
-    return read(path, **options)
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How files are read."""
+
+    label: str | None
+    positive: str | None
+    delimiter: str | None
+    format: str | None
+
+
+def _open(path: str, options: Options, *, labelled: bool = True) -> Reader:
+    return read(
+        path,
+        label=options.label,
+        positive=options.positive,
+        delimiter=options.delimiter,
+        format=options.format,
+        labelled=labelled,
+    )
 
 
 def _run(
@@ -251,7 +269,7 @@ def _run(
     passes: int,
     seed: int | None,
     progress: Progress,
-    options: dict[str, str | None],
+    options: Options,
 ) -> None:
     """Feed `data` to all models, `passes` times; each pass of a shuffled run has its own order."""
     held: list[Chunk] | None = None

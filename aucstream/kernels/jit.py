@@ -22,12 +22,11 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 import platformdirs
-
-F = TypeVar("F", bound=Callable[..., Any])
+from numba.core import config
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_ROOMS = ("kernels", "learners", "features", "metrics")
@@ -60,14 +59,14 @@ def _usable_cache_dir() -> Path | None:
 CACHE_DIR: Path | None = _usable_cache_dir()
 
 
-def jit(function: F) -> F:
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba: no Python objects, releases the GIL, cached, strict IEEE."""
     if CACHE_DIR is None:
-        return cast("F", numba.njit(nogil=True)(function))
+        return numba.njit(nogil=True)(function)
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_DIR)
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_DIR)
     try:
-        return cast("F", numba.njit(nogil=True, cache=True)(function))
+        return numba.njit(nogil=True, cache=True)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
