@@ -127,9 +127,7 @@ def sign_of(label: object, path: str = "") -> float:
             sign = None
         if sign is not None:
             return sign
-    raise InvalidLabel(
-        "label", "negative (False, 0, 0.0, -1, -1.0) or positive (True, 1, 1.0)", label, path=path
-    )
+    raise InvalidLabel("label", "negative (False, 0, 0.0, -1, -1.0) or positive (True, 1, 1.0)", label, path=path)
 
 
 def signs_of(labels: Any, n: int) -> Floats:

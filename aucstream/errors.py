@@ -73,9 +73,7 @@ class InvalidBlock(AucstreamError, ValueError):
 class BadRow(InvalidBlock):
     """A row of a file cannot be used. `file`, `line` (1-based) and `column` say where."""
 
-    def __init__(
-        self, file: str, line: int, column: str, expected: str, got: object = ..., *, path: str = ""
-    ) -> None:
+    def __init__(self, file: str, line: int, column: str, expected: str, got: object = ..., *, path: str = "") -> None:
         self.file = file
         self.line = line
         self.column = column

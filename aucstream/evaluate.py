@@ -218,13 +218,14 @@ def _chunks(X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[Chunk]
     for first in rows:
         if isinstance(first, (Block, Rows)):
             yield first
-            for chunk in rows:
-                yield chunk
+            yield from rows
             return
         pairs = [first, *itertools.islice(rows, CHUNK_ROWS - 1)]
         for number, pair in enumerate(pairs):
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise InvalidBlock("progressive", "pairs (x, y), or chunks of aucstream.io.read", pair, path=f"[{number}]")
+                raise InvalidBlock(
+                    "progressive", "pairs (x, y), or chunks of aucstream.io.read", pair, path=f"[{number}]"
+                )
         yield Rows(
             [x for x, _ in pairs],
             signs_of([label for _, label in pairs], len(pairs)),

@@ -28,7 +28,7 @@ from aucstream.features.scalers import (
 )
 from aucstream.features.scaling import Scaling
 from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
-from aucstream.learners.base import Learner, encoder_from_state
+from aucstream.learners.base import Learner
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import learner_class, make
 
@@ -332,9 +332,7 @@ class Pipeline(RankingClassifier):
             block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
             z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
             z = z.copy()
-        return {
-            names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known
-        }
+        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known}
 
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge `other` into this model; refused where a running scaler makes units differ."""

@@ -51,9 +51,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
     """
     from aucstream import __version__
 
-    header = json.dumps(
-        {"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False
-    )
+    header = json.dumps({"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False)
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Written here, not by the library: it puts the metadata in another order every time, and equal models
     # are to be equal bytes. Widest types first, so that every array is aligned.
@@ -98,7 +96,7 @@ def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
             f"format {format_number}, made by a newer version (aucstream {header.get('library')})",
         )
     try:
-        tensors = _deserialize(data)
+        tensors = _deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise BadSnapshot("snapshot", "an undamaged safetensors file", str(error)) from error
     arrays: Arrays = {}

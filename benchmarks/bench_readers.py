@@ -113,9 +113,7 @@ def json_alone(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=float, default=20.0)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
@@ -157,7 +155,7 @@ def main() -> None:
         }
         show("CSV, numbers", size, lambda: drain(read(path, label="y")), peers)
         if importlib.util.find_spec("pandas"):
-            import pandas as pd  # noqa: PLC0415
+            import pandas as pd
 
             peers = {"pandas read_csv to dicts": lambda: pd.read_csv(path).to_dict("records")}
             show("CSV, numbers", size, lambda: drain(read(path, label="y")), peers)
@@ -175,9 +173,9 @@ def main() -> None:
         show("NDJSON", size, lambda: drain(read(lines)), peers)
 
         if importlib.util.find_spec("pyarrow"):
-            import pyarrow as pa  # noqa: PLC0415
-            import pyarrow.csv  # noqa: PLC0415
-            import pyarrow.parquet  # noqa: PLC0415
+            import pyarrow as pa
+            import pyarrow.csv
+            import pyarrow.parquet
 
             table = pa.csv.read_csv(path)
             parquet = folder / "a.parquet"

@@ -66,7 +66,9 @@ def free_port() -> int:
 
 def request(path: str, body: bytes, method: str = "POST") -> bytes:
     """Return the bytes of one request."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -151,7 +153,7 @@ def started(arguments: list[str], port: int, path: str) -> subprocess.Popen[byte
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, {cores[0]}),  # noqa: PLW1509 - no threads yet
+        preexec_fn=lambda: os.sched_setaffinity(0, {cores[0]}),
     )
     for _ in range(1200):
         try:
@@ -165,9 +167,7 @@ def started(arguments: list[str], port: int, path: str) -> subprocess.Popen[byte
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
@@ -204,9 +204,7 @@ def main() -> None:
         )
         print(f"{'':24}{'requests/s':>12}{'of bare':>9}{'p50 ms':>9}{'p99 ms':>9}")
         for name, each in best.items():
-            print(
-                f"{name:24}{each['rate']:12,.0f}{each['rate'] / base:9.2f}{each['p50']:9.2f}{each['p99']:9.2f}"
-            )
+            print(f"{name:24}{each['rate']:12,.0f}{each['rate'] / base:9.2f}{each['p50']:9.2f}{each['p99']:9.2f}")
     finally:
         for server in servers:
             server.terminate()

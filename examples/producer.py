@@ -1,7 +1,7 @@
 """A producer: sends labelled examples to a running service, one by one or as NDJSON in bulk.
 
-    aucstream serve &
-    python examples/producer.py --url http://127.0.0.1:8000 --model phishing --bulk
+aucstream serve &
+python examples/producer.py --url http://127.0.0.1:8000 --model phishing --bulk
 """
 
 from __future__ import annotations

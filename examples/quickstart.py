@@ -68,7 +68,9 @@ def main() -> None:
     base = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="aucstream-") as folder:
         print("compiling the kernels (once; later starts load them) …")
-        subprocess.run([sys.executable, "-m", "aucstream", "warm", "--model", "psam"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-m", "aucstream", "warm", "--model", "psam"], check=True, stdout=subprocess.DEVNULL
+        )
         print("starting the service …")
         service = start(port, folder)
         try:

@@ -1,6 +1,6 @@
 """River's progressive validation with aucstream's learners, unchanged.
 
-    python examples/river_progressive.py
+python examples/river_progressive.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from aucstream.metrics import AUC
 
 def main() -> None:
     models = {
-        "StandardScaler | LogisticRegression (River)": preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+        "StandardScaler | LogisticRegression (River)": preprocessing.StandardScaler()
+        | linear_model.LogisticRegression(),
         "StandardScaler | PSAM": preprocessing.StandardScaler() | PSAM(),
         "StandardScaler | SOLAM": preprocessing.StandardScaler() | SOLAM(),
         "StandardScaler | FSAUC": preprocessing.StandardScaler() | FSAUC(),

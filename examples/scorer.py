@@ -1,6 +1,6 @@
 """A scorer: asks a running service for the scores of examples, and for the model's running AUC.
 
-    python examples/scorer.py --url http://127.0.0.1:8000 --model phishing
+python examples/scorer.py --url http://127.0.0.1:8000 --model phishing
 """
 
 from __future__ import annotations

@@ -24,17 +24,13 @@ class Chosen:
     @property
     def label(self) -> str:
         """The model as the user wrote it."""
-        return self.name + "".join(
-            (":" if i == 0 else ",") + f"{k}={v}" for i, (k, v) in enumerate(self.given.items())
-        )
+        return self.name + "".join((":" if i == 0 else ",") + f"{k}={v}" for i, (k, v) in enumerate(self.given.items()))
 
     def pipeline(self, scale: str, seed: int) -> Pipeline:
         """Return a fresh pipeline."""
         if scale not in SCALES:
             raise InvalidParams("--scale", " | ".join(SCALES), scale)
-        return Pipeline.from_spec(
-            PipelineSpec(algorithm=self.name, params=dict(self.given), scaler=scale, seed=seed)  # type: ignore[arg-type]
-        )
+        return Pipeline.from_spec(PipelineSpec(algorithm=self.name, params=dict(self.given), scaler=scale, seed=seed))
 
 
 def chosen_models(texts: Sequence[str]) -> list[Chosen]:

@@ -36,15 +36,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Data = Annotated[str, typer.Argument(help="svmlight, CSV, NDJSON, Parquet or Arrow file; .gz .bz2 .zst; - is standard input")]
+Data = Annotated[
+    str, typer.Argument(help="svmlight, CSV, NDJSON, Parquet or Arrow file; .gz .bz2 .zst; - is standard input")
+]
 Model = Annotated[list[str], typer.Option("--model", "-m", help="NAME[:param=value,…], several times; or all")]
 OneModel = Annotated[str, typer.Option("--model", "-m", help="NAME[:param=value,…]")]
 Scale = Annotated[str, typer.Option(help="auto, standard+bounded, scale+bounded, standard, standard+l2, l2 or none")]
 Label = Annotated[str | None, typer.Option(help="label column of a table")]
 Positive = Annotated[str | None, typer.Option(help="text of a positive label")]
 Delimiter = Annotated[str | None, typer.Option(help="of a CSV; sniffed among , ; tab otherwise")]
-Format = Annotated[str | None, typer.Option("--format", help="svmlight, csv, ndjson, parquet or arrow, whatever the name says")]
-Shuffle = Annotated[bool, typer.Option("--shuffle", help="random order by --seed (held in memory); file order otherwise")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="svmlight, csv, ndjson, parquet or arrow, whatever the name says")
+]
+Shuffle = Annotated[
+    bool, typer.Option("--shuffle", help="random order by --seed (held in memory); file order otherwise")
+]
 Passes = Annotated[int, typer.Option(min=1, help="passes over DATA")]
 Seed = Annotated[int, typer.Option(help="of the shuffle and of the models")]
 
@@ -57,7 +63,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _top(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version")
+    ] = False,
 ) -> None:
     """Streaming AUC maximization."""
 

@@ -31,16 +31,16 @@ class _Plan:
         self.keys = keys
         self.idx = idx
         self.buffer = np.empty(len(keys))
-        self.target = memoryview(self.buffer).cast("B") if keys else memoryview(b"")
+        self.target = self.buffer.data.cast("B") if keys else memoryview(b"")
         self.pack = struct.Struct(f"{len(keys)}d").pack_into
 
     def fill(self, x: Mapping[Any, Any]) -> bool:
         """Return whether `x` has these keys and numbers only; if so they are in the buffer."""
-        if list(x) != self.keys:
-            return False
         try:
+            if list(x) != self.keys:
+                return False
             self.pack(self.target, 0, *x.values())
-        except (struct.error, TypeError):  # not a number: the slow way decides what it is
+        except (struct.error, TypeError, AttributeError):  # no dict of numbers: the slow way says what it is
             return False
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -74,7 +74,7 @@ class Scaler(base.MiniBatchTransformer):
 
         return any(self._encoder._column(name) < 0 for name, _, _ in entries_of(x))
 
-    def _learn(self, rows: list[Mapping[Any, Any]]) -> None:
+    def _learn(self, rows: Sequence[Mapping[Any, Any]]) -> None:
         check_dicts(self._encoder, rows)
         self._take(dict_block(self._encoder, rows, learn=True))
 

@@ -35,9 +35,7 @@ class Reader:
         As given or sniffed; CSV only.
     """
 
-    def __init__(
-        self, source: Source, format: str, chunks: Iterator[Block | Rows], delimiter: str | None
-    ) -> None:
+    def __init__(self, source: Source, format: str, chunks: Iterator[Block | Rows], delimiter: str | None) -> None:
         self.name = source.name
         self.format = format
         self.delimiter = delimiter
@@ -181,8 +179,6 @@ def _chunks(
     from aucstream.io.arrow import read_arrow
 
     return (
-        read_arrow(
-            source, kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled
-        ),
+        read_arrow(source, kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled),
         None,
     )

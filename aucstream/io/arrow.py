@@ -146,9 +146,7 @@ class ArrowReader:
             try:
                 batch = next(batches, None)
             except (self._pa.ArrowException, OSError) as error:
-                raise BadRow(
-                    self._file, row, "", f"whole data; it is cut or damaged from here ({error})"
-                ) from error
+                raise BadRow(self._file, row, "", f"whole data; it is cut or damaged from here ({error})") from error
             if batch is None:
                 return
             for start in range(0, batch.num_rows, self._chunk_rows):
@@ -171,7 +169,7 @@ class ArrowReader:
         types = self._pa.types
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-            numbers = [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124
+            numbers = [None if value is None or value != value else float(value) for value in values]
             for i, number in enumerate(numbers):
                 if number is not None and math.isinf(number):
                     raise BadRow(self._file, lines[i], name, "a finite number, or null if missing", number)
@@ -184,7 +182,7 @@ class ArrowReader:
 
 
 def _text(label: object) -> str:
-    if label is None or label != label:  # noqa: PLR0124
+    if label is None or label != label:
         return ""
     if isinstance(label, bool):
         return "true" if label else "false"

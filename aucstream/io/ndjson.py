@@ -100,9 +100,7 @@ def _chunks(source: Source, chunk_rows: int, labelled: bool) -> Iterator[Rows]:
         yield _rows(features, y, weights, lines)
 
 
-def _rows(
-    features: list[NamedFeatures | list[float]], y: list[float], weights: list[float], lines: list[int]
-) -> Rows:
+def _rows(features: list[NamedFeatures | list[float]], y: list[float], weights: list[float], lines: list[int]) -> Rows:
     return Rows(features, np.array(y, dtype=np.float64), np.array(weights), np.array(lines, dtype=np.int64))
 
 

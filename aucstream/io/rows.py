@@ -48,8 +48,6 @@ def named_rows(
         return [{} for _ in range(n)]
     rows = zip(*columns, strict=True)
     if any(None in column for column in columns):
-        return [
-            {name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows
-        ]
+        return [{name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows]
     full: Iterator[Any] = (dict(zip(names, row, strict=True)) for row in rows)
     return list(full)

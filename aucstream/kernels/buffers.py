@@ -1,9 +1,9 @@
 """Buffered rows: slots into one pool of columns and values.
 
 slots (n + 1, 3) int64: START, LENGTH, ROOM of each row in pool_idx, pool_val (m,); the last line holds
-the end of the used pool as its START. A row that fits the room of the one it replaces is written there, a longer one at the end; a full pool is compacted in place. The
-caller has made the pool at least as large as all live rows and the new one together, so that a kernel
-never has to ask for memory.
+the end of the used pool as its START. A row that fits the room of the one it replaces is written there,
+a longer one at the end; a full pool is compacted in place. The caller has made the pool at least as large
+as all live rows and the new one together, so that a kernel never has to ask for memory.
 """
 
 from __future__ import annotations

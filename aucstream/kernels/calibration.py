@@ -85,9 +85,7 @@ def calibrate(ledger, score, y, weight):
     ledger[CAL_H12] = h12
     ledger[CAL_H22] = h22
     ledger[CAL_SLOPE] = max(SLOPE_MIN, min(SLOPE_MAX, ledger[CAL_SLOPE] - slope_step))
-    ledger[CAL_INTERCEPT] = max(
-        -INTERCEPT_MAX, min(INTERCEPT_MAX, ledger[CAL_INTERCEPT] - intercept_step)
-    )
+    ledger[CAL_INTERCEPT] = max(-INTERCEPT_MAX, min(INTERCEPT_MAX, ledger[CAL_INTERCEPT] - intercept_step))
 
 
 @jit

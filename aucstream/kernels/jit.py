@@ -26,7 +26,6 @@ from typing import Any
 
 import numba
 import platformdirs
-from numba.core import config
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_ROOMS = ("kernels", "learners", "features", "metrics")
@@ -56,6 +55,7 @@ def _usable_cache_dir() -> Path | None:
     return path
 
 
+_settings: Any = numba.config
 CACHE_DIR: Path | None = _usable_cache_dir()
 
 
@@ -64,9 +64,9 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     if CACHE_DIR is None:
         return numba.njit(nogil=True)(function)
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_DIR)
+    before = _settings.CACHE_DIR
+    _settings.CACHE_DIR = str(CACHE_DIR)
     try:
         return numba.njit(nogil=True, cache=True)(function)
     finally:
-        config.CACHE_DIR = before
+        _settings.CACHE_DIR = before

@@ -40,7 +40,7 @@ def dot(idx, x, w):
 
 @jit
 def sqnorm(x):
-    """Return sum_k x[k]^2."""
+    """Return sum_k x[k]^2; zeros at the end change no bit (the spare room of a growing vector)."""
     n = x.size
     four = n - n % 4
     a = b = c = e = 0.0
@@ -49,10 +49,13 @@ def sqnorm(x):
         b += x[k + 1] * x[k + 1]
         c += x[k + 2] * x[k + 2]
         e += x[k + 3] * x[k + 3]
-    total = (a + c) + (b + e)
-    for k in range(four, n):
-        total += x[k] * x[k]
-    return total
+    if n > four:
+        a += x[four] * x[four]
+    if n > four + 1:
+        b += x[four + 1] * x[four + 1]
+    if n > four + 2:
+        c += x[four + 2] * x[four + 2]
+    return (a + c) + (b + e)
 
 
 @jit

@@ -55,9 +55,7 @@ def new_tree(nodes: int, dtype: Any = np.int64) -> tuple[NDArray[np.int64], NDAr
     return links, sums
 
 
-def grown_tree(
-    links: NDArray[np.int64], sums: NDArray[Any], nodes: int
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def grown_tree(links: NDArray[np.int64], sums: NDArray[Any], nodes: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the same tree with room for `nodes` distinct keys; no node of it was ever freed.
 
     When it is made larger has then no influence on its shape, nor on how float sums are rounded.
@@ -391,6 +389,4 @@ def differences(links_a, sums_a, keys_a, links_b, sums_b, keys_b, labels, out):
     """
     for i in range(labels.size):
         positive = labels[i] == 1
-        out[i] = pairs_of(links_a, sums_a, keys_a[i], positive) - pairs_of(
-            links_b, sums_b, keys_b[i], positive
-        )
+        out[i] = pairs_of(links_a, sums_a, keys_a[i], positive) - pairs_of(links_b, sums_b, keys_b[i], positive)

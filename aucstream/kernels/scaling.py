@@ -23,13 +23,24 @@ INDICATOR = 2
 
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
+HUGE = 1e6  # ratio of a value to those before that makes a young column start anew
+HUGE_NORM = 1e3  # the same for row norms
+NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
 EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square stays finite
 
 
 @jit
 def enter(j, x, columns):
-    """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow."""
+    """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow.
+
+    A young column forgets values so large that what comes now would vanish beside them.
+    """
+    if 0.0 < columns[j, COUNT] < 2.0 * YOUNG and x != 0.0:
+        if abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
+            columns[j, COUNT] = 0.0
+            columns[j, MEAN] = 0.0
+            columns[j, M2] = 0.0
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
@@ -93,6 +104,10 @@ def observe_norm(length, s):
     """Count a row, and take its norm into the mean square; writes s."""
     s[ROWS] += 1.0
     if length > 0.0:
+        length = max(NORM_FLOOR, min(NORM_LIMIT, length))
+        if s[NORM_ROWS] < YOUNG and length * HUGE_NORM < math.sqrt(s[NORM_MEAN]):
+            s[NORM_ROWS] = 0.0
+            s[NORM_MEAN] = 0.0
         if s[NORM_ROWS] > 0.0:
             length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))
         s[NORM_ROWS] += 1.0

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
-from typing import dataclass_transform
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
@@ -38,9 +37,9 @@ ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
 @dataclass_transform(kw_only_default=True)
 def learner(cls: C) -> C:
     """Make the class its own parameter dataclass (keyword-only; no generated equality or repr)."""
-    made: C = dataclass(eq=False, repr=False, kw_only=True)(cls)  # type: ignore[call-overload]
-    made._parameters = frozenset(rules_of(made))  # type: ignore[attr-defined]
-    return made
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    made._parameters = frozenset(rules_of(made))
+    return cast("C", made)
 
 
 class Learner(RankingClassifier):
@@ -59,6 +58,8 @@ class Learner(RankingClassifier):
         self._program: Program = self._chosen_program()
         self._kernel_params: tuple[float, ...] = self._numbers()
         self._buffered = self._slots() > 0
+        parts = self._program.parts.values()
+        self._pool_at = next((i for i, part in enumerate(parts) if isinstance(part, Slots)), -1)
         self._encoder: Encoder = Vocabulary()
         self._reset()
         self._built = True
@@ -142,15 +143,17 @@ class Learner(RankingClassifier):
             self._arrays = self._program.widened(self._arrays, self._capacity)
 
     def _reserve(self, entries: int, longest: int) -> None:
-        """Make room in the buffers for what a block can put there."""
-        parts = list(self._program.parts.values())
-        at = next(i for i, part in enumerate(parts) if isinstance(part, Slots))
+        """Make room in the buffers for what rows of `entries` values in all can put there."""
+        at = self._pool_at
         slots, pool_idx, pool_val = self._arrays[at : at + 3]
+        if entries <= pool_val.size - slots.item(-1, 0):
+            return
         live = int(slots[:, 1].sum())
-        need = live + min(entries, (len(slots) - 1) * longest)
+        # a quarter more than what must fit, so that closing gaps is rare
+        need = live + min(entries, (len(slots) - 1) * longest) + live // 4
         if need <= pool_val.size:
             return
-        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, max(need, 2 * pool_val.size))
+        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, max(need, 2 * live))
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
     # -- learning and scoring ----------------------------------------------------------------------
@@ -225,7 +228,7 @@ class Learner(RankingClassifier):
         """Name to weight of the output score, for every name learned."""
         return dict(zip(self._names(), self.coefficients().tolist(), strict=True))
 
-    def explain_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution (weight times value); they add up to the score."""
         names = self._names()
         idx, val = self._encoder.look_up(x)
@@ -261,17 +264,15 @@ class Learner(RankingClassifier):
                 assert part.count is not None
                 count = float(fields[part.count[0]][part.count[1]])
                 safe = np.where(change.ratio == 0.0, 1.0, change.ratio)
-                fields[name][:d] = np.where(
-                    change.ratio == 0.0, 0.0, (fields[name][:d] - count * change.shift) / safe
-                )
+                fields[name][:d] = np.where(change.ratio == 0.0, 0.0, (fields[name][:d] - count * change.shift) / safe)
         if self._buffered:
             self._carry_rows(change)
         self._settle()
 
     def _carry_rows(self, change: UnitChange) -> None:
-        parts = list(self._program.parts.values())
-        at = next(i for i, part in enumerate(parts) if isinstance(part, Slots))
-        slots, pool_idx, pool_val = compacted(*self._arrays[at : at + 3], self._arrays[at + 2].size)
+        at = self._pool_at
+        slots, pool_idx, pool_val = self._arrays[at : at + 3]
+        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, pool_val.size)
         held = np.flatnonzero(slots[:, 1])
         order = held[np.argsort(slots[held, 0], kind="stable")]
         indptr = np.concatenate([[0], np.cumsum(slots[order, 1])]).astype(np.int64)
@@ -306,7 +307,7 @@ class Learner(RankingClassifier):
         for i, part in enumerate(program.parts.values()):
             if isinstance(part, Slots):
                 live = int(current[i][:, 1].sum())
-                current[i : i + 3] = compacted(*current[i : i + 3], live)
+                current[i : i + 3] = compacted(current[i], current[i + 1], current[i + 2], live)
         for (name, part), array in zip(program.parts.items(), current, strict=True):
             if isinstance(part, Scratch):
                 continue

@@ -86,6 +86,11 @@ class RankingClassifier(base.MiniBatchClassifier):
     def put_back(self, kept: Any) -> None:
         """Restore what `keep` returned."""
 
+    @property
+    @abc.abstractmethod
+    def weights(self) -> dict[Any, float]:
+        """Name to weight of the output score."""
+
     @abc.abstractmethod
     def _reset(self) -> None:
         """Go back to the state right after construction."""

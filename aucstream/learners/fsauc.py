@@ -116,9 +116,7 @@ def onto_both(w, w1, scalars, a, b, r, radius, box, unit):
 
 
 @jit
-def _end_stage(
-    z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, ball, scalars, p, R, delta, eta_rule, kap
-):
+def _end_stage(z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, ball, scalars, p, R, delta, eta_rule, kap):
     """Move the centre to the average of the stage, shrink the sets around it; [LZCWY18] Lemma 1. O(d)."""
     l1ball.settle(z, total, gam_at, psi_at, ball)
     plug_in = 0.0
@@ -272,9 +270,7 @@ def step(
     scalars[POSITION] += 1.0
     scalars[STEPS] += 1.0
     if scalars[POSITION] == scalars[LENGTH] and (scalars[STAGES] == 0.0 or scalars[STAGE] < scalars[STAGES]):
-        _end_stage(
-            z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, ball, scalars, p, R, delta, eta_rule, kap
-        )
+        _end_stage(z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, ball, scalars, p, R, delta, eta_rule, kap)
     elif scalars[STEPS] % RECOUNT == 0.0:
         l1ball.settle(z, total, gam_at, psi_at, ball, w1)
     return score

@@ -31,14 +31,12 @@ LONGEST_ROW = 1e140  # a longer row is refused: |z|^2 must stay finite
 
 
 @jit
-def update_seq(
-    v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest
-):
+def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest):
     """Passive-aggressive steps on all pairs, in slot order; writes v, u, scalars; [OAM] Alg. 3."""
     for slot in range(first, first + held):
         start = slots[slot, buffers.START]
         stop = start + slots[slot, buffers.LENGTH]
-        xb, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
+        _, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
         loss = 1.0 - sign * (vx - vb)
         if loss <= 0.0:
             continue
@@ -56,9 +54,7 @@ def update_seq(
 
 
 @jit
-def update_gra(
-    v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest
-):
+def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest):
     """One subgradient step on all pairs, margins of the old w; writes v, u, scalars; [OAM] Alg. 4.
 
     The second half of `dense` gathers the sum of z over the pairs within the margin.
@@ -68,7 +64,7 @@ def update_gra(
     for slot in range(first, first + held):
         start = slots[slot, buffers.START]
         stop = start + slots[slot, buffers.LENGTH]
-        xb, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
+        _, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
         if sign * (vx - vb) <= 1.0:
             active += 1.0
             scalars[REACH] += largest * (math.sqrt(xx) + math.sqrt(bb))

@@ -271,9 +271,7 @@ def scale_rows(indptr, val, y, factors, scaled, ledger, kappa):
 
 
 @jit
-def fill_buffers(
-    scalars, slots, pool_idx, pool_val, generator, indptr, idx, scaled, y, factors, capacity, policy
-):
+def fill_buffers(scalars, slots, pool_idx, pool_val, generator, indptr, idx, scaled, y, factors, capacity, policy):
     """Offer all rows to the buffers in order; writes scalars, slots, pool_idx, pool_val, generator."""
     for i in range(y.size):
         if factors[i] < 0.0:

@@ -118,7 +118,9 @@ class Program:
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(self.state, include_extras=True)
-        parts = {name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()}
+        parts = {
+            name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()
+        }
         object.__setattr__(self, "parts", parts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
@@ -130,9 +132,7 @@ class Program:
 
     def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
         """Return the arrays for more columns; new entries are zero."""
-        return tuple(
-            _widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True)
-        )
+        return tuple(_widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True))
 
 
 def _made(part: Part, width: int, slots: int) -> np.ndarray[Any, Any]:

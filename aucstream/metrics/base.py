@@ -118,9 +118,7 @@ def curve(scores: Floats, pos: NDArray[Any], neg: NDArray[Any]) -> Roc:
     return Roc(fpr, tpr, np.concatenate(([np.inf], scores[::-1])))
 
 
-def state_array(
-    where: str, arrays: Any, name: str, dtype: Any, shape: tuple[int | None, ...]
-) -> NDArray[Any]:
+def state_array(where: str, arrays: Any, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Return a copy of one array of a saved state, its type and shape checked (None: any length)."""
     array = arrays.get(name)
     fits = (
@@ -167,6 +165,4 @@ class RankingMetric(BinaryMetric):
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Not possible: raises NotImplementedError. `AUC(window=n)` forgets old rows by itself."""
-        raise NotImplementedError(
-            f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))"
-        )
+        raise NotImplementedError(f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))")

@@ -235,13 +235,11 @@ class FadingAUC(RankingMetric):
             and 0 <= head < room
             and 0 <= positives <= filled <= min(room, age)
             and age <= 2 * metric.rows
-            and 0 <= nodes.min()
+            and nodes.min() >= 0
             and nodes.max() <= room + 1
         )
         if not fits:
-            raise BadSnapshot(
-                where, f"a state of at most {metric.rows} rows", scalars.tolist(), path="scalars"
-            )
+            raise BadSnapshot(where, f"a state of at most {metric.rows} rows", scalars.tolist(), path="scalars")
         metric._ring_keys = keys
         metric._links = links
         metric._sums = state_array(where, arrays, "sums", np.float64, (room + 1, 4))

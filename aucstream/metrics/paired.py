@@ -151,9 +151,7 @@ class PairedAUC:
         if self._variance is None:
             (keys_a, labels), (keys_b, _) = self._a.rows(), self._b.rows()
             halves = np.empty(labels.size, dtype=np.int64)
-            order.differences(
-                self._a.links, self._a.sums, keys_a, self._b.links, self._b.sums, keys_b, labels, halves
-            )
+            order.differences(self._a.links, self._a.sums, keys_a, self._b.links, self._b.sums, keys_b, labels, halves)
             of_pos = halves[labels == 1] / (2.0 * negatives)
             of_neg = halves[labels == 0] / (2.0 * positives)
             self._variance = float(of_pos.var(ddof=1) / positives + of_neg.var(ddof=1) / negatives)

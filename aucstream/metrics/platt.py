@@ -32,9 +32,7 @@ def refit(ledger: Floats, scores: Floats, signs: Floats) -> None:
     h11 = h12 = h22 = 0.0
     for _ in range(STEPS):
         z = slope * s + intercept
-        p = np.where(
-            z >= 0, 1.0 / (1.0 + np.exp(-np.abs(z))), np.exp(-np.abs(z)) / (1.0 + np.exp(-np.abs(z)))
-        )
+        p = np.where(z >= 0, 1.0 / (1.0 + np.exp(-np.abs(z))), np.exp(-np.abs(z)) / (1.0 + np.exp(-np.abs(z))))
         c = p * (1.0 - p) + RIDGE
         g1, g2 = float(np.sum((p - target) * s)), float(np.sum(p - target))
         h11, h12, h22 = float(np.sum(c * s * s)), float(np.sum(c * s)), float(np.sum(c))

@@ -159,9 +159,7 @@ class Stream:
             rows = state_number(where, meta, f"{name}s")
             ordered = np.isfinite(values).all() and (np.diff(values) > 0).all()
             if not ordered or (counts < 0).any() or int(counts[:, :2].sum()) != rows:
-                raise BadSnapshot(
-                    where, f"increasing scores whose counts add up to {rows}", path=f"{name}_scores"
-                )
+                raise BadSnapshot(where, f"increasing scores whose counts add up to {rows}", path=f"{name}_scores")
             summary._resize(max(values.size, 256))
             summary.values[: values.size] = values
             summary.counts[: values.size, :3] = counts

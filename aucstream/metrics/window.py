@@ -97,9 +97,7 @@ class Window:
     def variances(self) -> tuple[float, float]:
         """Return the variances of the placements of positives and of negatives."""
         _, pos, neg = self.table()
-        _, of_pos, of_neg = order.placements(
-            pos, neg, float(self.positives), float(self.examples - self.positives)
-        )
+        _, of_pos, of_neg = order.placements(pos, neg, float(self.positives), float(self.examples - self.positives))
         return of_pos, of_neg
 
     def curve_points(self) -> tuple[Floats, Floats, Floats]:
