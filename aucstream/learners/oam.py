@@ -36,7 +36,7 @@ def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, 
     for slot in range(first, first + held):
         start = slots[slot, buffers.START]
         stop = start + slots[slot, buffers.LENGTH]
-        _, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
+        xb, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
         loss = 1.0 - sign * (vx - vb)
         if loss <= 0.0:
             continue
