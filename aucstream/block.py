@@ -115,6 +115,11 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
 
 
+def kernel_ready(array: Any, dtype: type) -> NDArray[Any]:
+    """Return `array` as kernels are compiled for: contiguous, aligned, writeable; copied only if it is not."""
+    return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
+
+
 _SIGNS: dict[Any, float] = {0: NEGATIVE, -1: NEGATIVE, 1: POSITIVE}  # False, 0.0, True, 1.0 hash alike
 
 
@@ -166,4 +171,4 @@ def weights_of(weights: Any, n: int) -> Floats:
     if bad.any():
         row = int(np.argmax(bad))
         raise InvalidBlock("weights", "finite numbers >= 0", array[row], path=f"row {row}")
-    return np.ascontiguousarray(array)
+    return kernel_ready(array, np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aucstream.block import Block, Floats, Form, Ints
+from aucstream.block import Block, Floats, Form, Ints, kernel_ready
 from aucstream.errors import InvalidBlock
 from aucstream.features.encoder import Encoder
 from aucstream.kernels.linear import all_finite
@@ -61,7 +61,7 @@ def _dense_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
                 raise InvalidBlock("features", "numbers", f"an array of {array.dtype}") from error
         else:
             raise InvalidBlock("features", "numbers", f"an array of {array.dtype}")
-    values = np.ascontiguousarray(array, dtype=np.float64)
+    values = kernel_ready(array, np.float64)
     n, d = values.shape
     flat = values.reshape(-1)
     if not all_finite(flat):
@@ -80,9 +80,9 @@ def _csr_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    values = np.ascontiguousarray(matrix.data, dtype=np.float64)
-    indptr = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
-    indices = np.ascontiguousarray(matrix.indices, dtype=np.int64)
+    values = kernel_ready(matrix.data, np.float64)
+    indptr = kernel_ready(matrix.indptr, np.int64)
+    indices = kernel_ready(matrix.indices, np.int64)
     if not all_finite(values):
         k = int(np.argmax(~np.isfinite(values)))
         row = int(np.searchsorted(indptr, k, side="right")) - 1

@@ -1,0 +1,120 @@
+"""Parameters: their bounds, what may change later, seeds."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from aucstream.constraints import Ge, Gt, Le, Lt, rules_of
+from aucstream.errors import InvalidParams, UnknownLearner
+from aucstream.registry import LEARNERS, learner_class, make
+
+from .models import FORMS, bare, every_learner, every_variant, learn_dicts, state, stream
+
+PARAMETERS = [(name, param) for name in LEARNERS for param in rules_of(learner_class(name))]
+
+
+@pytest.mark.parametrize(("name", "param"), PARAMETERS)
+def test_a_value_out_of_bounds_is_refused_in_one_sentence(name, param):
+    rule = rules_of(learner_class(name))[param]
+    wrong = [math.nan, -math.inf, object(), [1], b"1", 1j]
+    wrong += [] if rule.optional else [None]
+    wrong += [] if rule.infinite else [math.inf]
+    wrong += ["spam", "1"] if rule.kind is not str or rule.words else []
+    wrong += [True] if rule.kind in (int, float) else []
+    wrong += [0.5] if rule.kind is int else []
+    for bound in rule.bounds:
+        wrong += {Gt: [bound.bound, bound.bound - 1], Ge: [bound.bound - 1], Le: [bound.bound + 1], Lt: [bound.bound]}[type(bound)]
+    for value in wrong:
+        for made in (lambda v=value: make(name, {param: v}), lambda v=value: learner_class(name)(**{param: v})):
+            with pytest.raises(InvalidParams) as caught:
+                made()
+            assert str(caught.value).startswith(f"{learner_class(name).__name__}.{param}: expected {rule.expected()}, got ")
+
+
+@every_learner
+def test_parameters_are_keywords_with_the_values_they_were_given(name):
+    cls = learner_class(name)
+    assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(cls).parameters.values())
+    with pytest.raises(InvalidParams, match="spam"):
+        make(name, {"spam": 1})
+    for params in cls._unit_test_params():
+        model = cls(**params)
+        assert all(getattr(model, key) == value for key, value in params.items())
+    for key, rule in rules_of(cls).items():
+        if rule.kind is float:
+            assert make(name, {key: np.float32(0.5)})._params()[key] == 0.5
+
+
+def test_an_unknown_learner_is_refused_with_the_near_miss():
+    with pytest.raises(UnknownLearner, match="solam"):
+        make("solm", {})
+
+
+@every_learner
+def test_only_step_sizes_and_penalties_may_change_and_are_checked_again(name):
+    model = make(name, {})
+    rules = rules_of(type(model))
+    assert model._mutable_attributes
+    assert model._mutable_attributes < set(rules)
+    for key in rules:
+        if key in model._mutable_attributes:
+            before = getattr(model, key)
+            for change in (lambda v, key=key: setattr(model, key, v), lambda v, key=key: model.mutate({key: v})):
+                with pytest.raises(InvalidParams, match=f"{type(model).__name__}.{key}"):
+                    change(-1.0)
+                assert getattr(model, key) == before
+                change(0.75)
+                assert getattr(model, key) == 0.75
+                setattr(model, key, before)
+        else:
+            with pytest.raises(AttributeError, match=key):
+                setattr(model, key, getattr(model, key))
+            with pytest.raises(ValueError, match=key):
+                model.mutate({key: getattr(model, key)})
+
+
+@every_learner
+def test_a_changed_step_size_counts_from_the_next_row_and_survives_a_load(name):
+    from aucstream import from_bytes
+
+    X, y = stream(200)
+    for key in learner_class(name)._steps_and_penalties:
+        same, other = learn_dicts(bare(name), X[:100], y[:100]), learn_dicts(bare(name), X[:100], y[:100])
+        setattr(other, key, 0.003)
+        assert same.score_one({"c0": 1.0}) == other.score_one({"c0": 1.0})
+        resumed = from_bytes(other.to_bytes())
+        assert getattr(resumed, key) == 0.003
+        learn_dicts(same, X[100:], y[100:])
+        learn_dicts(other, X[100:], y[100:])
+        learn_dicts(resumed, X[100:], y[100:])
+        assert state(resumed) == state(other)
+        if key not in ("t0", "n"):
+            assert same.score_one({"c0": 1.0}) != other.score_one({"c0": 1.0})
+
+
+@every_variant
+def test_the_same_seed_gives_the_same_run_and_none_another_each_time(variant):
+    X, y = stream(600)
+    model = bare(variant)
+    assert state(learn_dicts(bare(variant), X, y)) == state(learn_dicts(bare(variant), X, y))
+    if not model._random:
+        assert "seed" not in rules_of(type(model))
+        return
+    assert model._params()["seed"] == 0
+    for form in FORMS.values():
+        unseeded = form(variant, seed=None)
+        assert unseeded._is_stochastic
+        clones = [unseeded.clone() for _ in range(3)]
+        assert len({clone._seed for clone in [unseeded, *clones]}) == 4
+        from aucstream import from_bytes
+
+        resumed = from_bytes(unseeded.to_bytes())
+        assert resumed._seed == unseeded._seed
+        assert state(learn_dicts(resumed, X, y)) == state(learn_dicts(unseeded, X, y))
+        kept = clones[0].clone(include_attributes=True)
+        assert state(learn_dicts(kept, X, y)) == state(learn_dicts(clones[0], X, y))
+        assert not form(variant)._is_stochastic
