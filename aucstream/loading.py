@@ -42,7 +42,7 @@ def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingCl
         return learner_class(name.lower()).from_state_dict(arrays, meta)
     except AucstreamError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
 
 

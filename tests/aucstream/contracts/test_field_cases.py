@@ -52,9 +52,8 @@ def test_l1_the_last_10000_rows_of_t1_are_ranked_as_by_the_true_scorer(name, for
 @pytest.mark.parametrize(("d", "within"), [(2, 0.004), (20, 0.01)])
 def test_the_default_pipeline_comes_near_the_true_scorer_of_t1(name, d, within):
     X, y = t1_stream(d=d)
-    model = Pipeline(AutoScale(), make(name, {})).partial_fit(X, y)
-    test, labels = t1_stream(0.5, d=d)
-    assert roc_auc_score(labels, model.decision_function(test)) > roc_auc_score(labels, test[:, 0]) - within
+    scores = Pipeline(AutoScale(), make(name, {})).learn_array(X, y)
+    assert roc_auc_score(y[10_000:], scores[10_000:]) > roc_auc_score(y[10_000:], X[10_000:, 0]) - within
 
 
 @every_variant
@@ -128,8 +127,8 @@ def test_l8_a_score_of_a_million_gives_a_probability_without_a_warning(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         given = []
-        for target in (-1e308, -1e6, -1e3, -1.0, 0.0, 1.0, 1e3, 1e6, 1e308):
-            x = {"a": max(-1e308, min(1e308, target / unit))}
+        for target in (-1e100, -1e6, -1e3, -1.0, 0.0, 1.0, 1e3, 1e6, 1e100):
+            x = {"a": target / unit}
             p = model.predict_proba_one(x)
             given.append(p[True])
             assert 0.0 <= p[True] <= 1.0

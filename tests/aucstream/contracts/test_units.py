@@ -1,0 +1,89 @@
+"""Scalers that move do not move what was learned."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from river import preprocessing
+from sklearn.metrics import roc_auc_score
+
+from aucstream import AutoScale, Pipeline, Standardize
+from aucstream.learners.state import UnitChange
+from aucstream.registry import make
+
+from .models import bare, csr, dicts, every_learner, every_variant, stream
+
+
+@every_variant
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_a_change_of_units_keeps_the_score_function_up_to_a_constant(variant, kind):
+    X, y = stream(400, d=6)
+    model = bare(variant).partial_fit(csr(X) if kind == "csr" else X, y)
+    random = np.random.default_rng(4)
+    ratio = 2.0 ** random.normal(size=6)
+    shift = random.normal(size=6)
+
+    def carry_rows(indptr, idx, val):
+        return (val - shift[idx]) / ratio[idx]
+
+    old = model.decision_function(X)
+    moved = copy.deepcopy(model)
+    moved.change_units(UnitChange(ratio, shift, carry_rows))
+    new = moved.decision_function((X - shift) / ratio)
+    assert np.ptp(old) > 0.0
+    assert np.ptp(new - old) < 1e-12 * max(1.0, np.abs(old).max() + np.abs(new).max())
+    # calibration follows the constant: no probability moves
+    assert np.abs(moved.probabilities(new) - model.probabilities(old)).max() < 1e-9
+
+
+@every_variant
+def test_columns_in_other_powers_of_two_give_the_same_scores_bit_for_bit_from_the_first_change_on(variant):
+    X, y = stream(500, d=5)
+    units = 2.0 ** np.array([-20, 3, 0, 40, -7])
+
+    def scores(rows):
+        return Pipeline(Standardize(), bare(variant)).learn_array(rows, y)
+
+    plain = scores(X)
+    assert len(set(plain[50:])) > 100
+    assert scores(X * units)[2:].tolist() == plain[2:].tolist()
+    default = Pipeline(AutoScale(), bare(variant)).learn_array(X, y)
+    assert Pipeline(AutoScale(), bare(variant)).learn_array(X * units, y)[2:].tolist() == default[2:].tolist()
+
+
+def wandering(n: int = 8000, d: int = 12, seed: int = 0):
+    """Return (X, y, test X, test y): labels independent, columns slow random walks plus noise; a stationary test."""
+    random = np.random.default_rng(seed)
+    effect = random.normal(size=d) * 0.5
+    y = random.random(n) < 0.3
+    walk = np.cumsum(random.normal(size=(n, d)), axis=0) * 0.1
+    X = walk + random.normal(size=(n, d)) + np.outer(y, effect)
+    labels = random.random(4000) < 0.3
+    rows = walk[random.integers(n, size=4000)] + random.normal(size=(4000, d)) + np.outer(labels, effect)
+    return X, y, rows, labels
+
+
+@every_learner
+def test_wandering_covariates_cost_the_default_pipeline_nothing(name):
+    X, y, rows, labels = wandering()
+    fitted = (X.mean(axis=0), X.std(axis=0))
+
+    def beforehand(Z):
+        return (Z - fitted[0]) / fitted[1] / np.sqrt(len(Z[0]) + (((Z - fitted[0]) / fitted[1]) ** 2).sum(1))[:, None]
+
+    best = roc_auc_score(labels, make(name, {}).partial_fit(beforehand(X), y).decision_function(beforehand(rows)))
+    ours = roc_auc_score(labels, Pipeline(AutoScale(), make(name, {})).partial_fit(X, y).decision_function(rows))
+    assert best > 0.6
+    assert ours > best - 0.01
+
+
+def test_the_stream_of_wandering_covariates_shows_what_a_plain_running_scaler_costs():
+    X, y, rows, labels = wandering(2500)
+    model = preprocessing.StandardScaler() | make("psam", {})
+    for x, label in zip(dicts(X), y.tolist(), strict=True):
+        model.learn_one(x, label)
+    plain = roc_auc_score(labels, [model["PSAM"].score_one(model["StandardScaler"].transform_one(x)) for x in dicts(rows)])
+    ours = roc_auc_score(labels, Pipeline(AutoScale(), make("psam", {})).partial_fit(X, y).decision_function(rows))
+    assert plain < ours - 0.02
