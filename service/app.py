@@ -10,9 +10,9 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -66,9 +66,7 @@ class Service(FastAPI):
         )
         for router in routers:
             self.include_router(router)
-        self._places = [
-            route for router in routers for route in router.routes if isinstance(route, Route | APIRoute)
-        ]
+        self._places = [route for router in routers for route in router.routes if isinstance(route, Route | APIRoute)]
         self.add_exception_handler(HTTPException, self._unrouted)
         for kind in (AucstreamError, Disconnected, Exception):
             self.add_exception_handler(kind, _answer)
@@ -129,17 +127,15 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 async def _bad_query(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = str(first["loc"][-1])
-    return _problem(
-        InvalidQuery(name, str(first["msg"]).removeprefix("Input should be "), first.get("input")), request
-    )
+    return _problem(InvalidQuery(name, str(first["msg"]).removeprefix("Input should be "), first.get("input")), request)
 
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    assert isinstance(app, Service)  # noqa: S101 - the only application with this lifespan
+    assert isinstance(app, Service)
     app.model_host.acquire()
     recovery = asyncio.get_running_loop().create_task(_recover(app))
     try:

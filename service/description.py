@@ -65,8 +65,7 @@ def problems(*kinds: type[AucstreamError]) -> dict[int | str, dict[str, Any]]:
         there = described.setdefault(entry.status, _problem_answer(entry))
         there["content"]["application/problem+json"]["examples"][entry.type] = {"value": _example(entry)}
         titles = [
-            example["value"]["title"]
-            for example in there["content"]["application/problem+json"]["examples"].values()
+            example["value"]["title"] for example in there["content"]["application/problem+json"]["examples"].values()
         ]
         there["description"] = "; ".join(titles)
     return described
@@ -91,7 +90,7 @@ def _example(entry: Entry) -> dict[str, Any]:
         "detail": entry.title,
         "errors": [{"pointer": "/features/amount", "message": "expected a finite number"}]
         if entry.status == 422
-        else [],  # noqa: PLR2004
+        else [],
         "request_id": "5f0c1d2e3a4b-1",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import traceback
 
@@ -42,6 +43,8 @@ class Edge:
             await self._router(scope, receive, exchange.forward)
         except Disconnected:
             return
+        except asyncio.CancelledError:  # the time to stop is over
+            await answer_error(exchange, self._host.not_ready())
         except Exception as error:  # every exit is a problem document
             await answer_error(exchange, error)
 
@@ -53,8 +56,7 @@ async def answer_error(exchange: Exchange, error: BaseException) -> None:
     """
     if entry_of(error) is INTERNAL:
         frames = "; ".join(
-            f"{frame.filename}:{frame.lineno} {frame.name}"
-            for frame in traceback.extract_tb(error.__traceback__)
+            f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
         )
         log.error("request %s: %s at %s", exchange.request_id.decode(), type(error).__name__, frames)
     if exchange.finished:

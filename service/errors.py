@@ -12,7 +12,7 @@ aucstream.errors.AucstreamError
     ├── BodyTooLarge, UnsupportedMedia
     ├── QueueFull, TooManyModels
     ├── NotReady, JournalUnavailable, ModelFaulted
-    └── NonFiniteScore
+    └── NonFiniteScore, WeightsUnavailable
 aucstream.errors.AucstreamError
 └── StartRefused               the process does not start; the message is for the operator
     ├── DirectoryInUse
@@ -139,11 +139,15 @@ class ModelFaulted(ServiceError):
     """Applying a journalled event failed: this model is set aside, the others serve."""
 
 
+class WeightsUnavailable(ServiceError):
+    """The model keeps no names (hashing): its weights cannot be told."""
+
+
 class NonFiniteScore(ServiceError):
     """A score is not a finite number."""
 
 
-class Disconnected(Exception):  # noqa: N818 - not an error of ours, and never answered
+class Disconnected(Exception):
     """The client went away before its body was complete."""
 
 

@@ -60,9 +60,7 @@ class Evaluation:
         if judge:
             self._judge(sign_list, score_list, line)
 
-    def _judge(
-        self, signs: Sequence[float], scores: Sequence[float], line: tuple[float, float] | None
-    ) -> None:
+    def _judge(self, signs: Sequence[float], scores: Sequence[float], line: tuple[float, float] | None) -> None:
         # One row at a time: a vectorised exp or sum may differ in the last bit with the cut.
         slope, intercept = line if line is not None else (0.0, 0.0)
         log_loss, brier = self.log_loss, self.brier
@@ -134,9 +132,7 @@ class Evaluation:
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadSnapshot):
                 raise
-            raise BadSnapshot(
-                "snapshot", "the state of an evaluation", f"{type(error).__name__}: {error}"
-            ) from error
+            raise BadSnapshot("snapshot", "the state of an evaluation", f"{type(error).__name__}: {error}") from error
         return evaluation
 
 

@@ -20,12 +20,12 @@ Header = tuple[bytes, bytes]
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
 _TRACE = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
-_PREFIX = f"{random.getrandbits(48):012x}"  # noqa: S311 - names a process, keeps no secret
+_PREFIX = f"{random.getrandbits(48):012x}"
 _counter = 0
 
 
 def _new_request_id() -> bytes:
-    global _counter  # noqa: PLW0603 - one number a process
+    global _counter
     _counter += 1
     return b"%s-%x" % (_PREFIX.encode(), _counter)
 
@@ -92,17 +92,13 @@ class Exchange:
             return self.content_type
         names = " or ".join(kind.decode() for kind in accepted)
         if self.content_type is None:
-            raise UnsupportedMedia(
-                "Content-Type", f"{names}, the header is missing", headers={"Accept": names}
-            )
+            raise UnsupportedMedia("Content-Type", f"{names}, the header is missing", headers={"Accept": names})
         kind, _, parameters = self.content_type.partition(b";")
         kind = kind.strip().lower()
         charset = parameters.strip().lower().removeprefix(b"charset=").strip(b'"')
         if kind in accepted and (not parameters.strip() or charset in (b"utf-8", b"utf8", b"us-ascii")):
             return kind
-        raise UnsupportedMedia(
-            "Content-Type", names, self.content_type.decode("latin-1"), headers={"Accept": names}
-        )
+        raise UnsupportedMedia("Content-Type", names, self.content_type.decode("latin-1"), headers={"Accept": names})
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body, or raise BodyTooLarge as soon as it is known to be over the limit."""
@@ -149,9 +145,7 @@ class Exchange:
         """Send a whole answer."""
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *self.headers]
         if extra:
-            headers.extend(
-                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()
-            )
+            headers.extend((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items())
         self.started = True
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
@@ -184,12 +178,12 @@ class Exchange:
 
 def _traceparent(trace: bytes | None) -> bytes:
     match = _TRACE.match(trace) if trace is not None else None
-    trace_id, flags = (match[1], match[3]) if match else (b"%032x" % random.getrandbits(128), b"00")  # noqa: S311
-    return b"00-%s-%016x-%s" % (trace_id, random.getrandbits(64), flags)  # noqa: S311 - not a secret
+    trace_id, flags = (match[1], match[3]) if match else (b"%032x" % random.getrandbits(128), b"00")
+    return b"00-%s-%016x-%s" % (trace_id, random.getrandbits(64), flags)
 
 
 def exchange_of(scope: Mapping[str, Any]) -> Exchange:
     """Return the exchange that the edge put into a request's scope."""
     exchange = scope["aucstream.exchange"]
-    assert isinstance(exchange, Exchange)  # noqa: S101 - the edge sets nothing else
+    assert isinstance(exchange, Exchange)
     return exchange

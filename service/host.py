@@ -46,7 +46,7 @@ from service.journal import (
     Outcome,
     Prune,
 )
-from service.model import Learned, Model, Waiting, packed, taken_of, unpacked
+from service.model import Learned, Model, Waiting, packed, spec_in, taken_of, unpacked
 from service.rows import Rows
 from service.settings import Settings
 from service.spec import ModelSpec
@@ -64,9 +64,7 @@ class ModelHost:
 
     def __init__(self, settings: Settings, directory: DataDirectory | None = None) -> None:
         self.settings = settings
-        self.directory = directory or DataDirectory(
-            settings.data_dir, expect_existing=settings.expect_existing
-        )
+        self.directory = directory or DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
         self.archive = Archive(self.directory.snapshots, settings.snapshot_keep)
         self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids)
         self.models: dict[str, Model] = {}
@@ -98,9 +96,7 @@ class ModelHost:
                 f"a journal beside the snapshots in {self.directory.path}, found none: "
                 "restore journal.sqlite3, or move the snapshots away to start empty"
             )
-        log.info(
-            "data directory %s: %s", self.directory.path, "journal found" if found else "empty, starting new"
-        )
+        log.info("data directory %s: %s", self.directory.path, "journal found" if found else "empty, starting new")
         self.journal.open()
         records = self.journal.models()
         self.archive.remove_others({record.model for record in records})
@@ -209,9 +205,7 @@ class ModelHost:
             return model
         if model is None:
             raise ModelNotFound(name, self.models)
-        raise ModelFaulted(
-            "model", "a model without a fault; its journal is kept, a restart tries again", name
-        )
+        raise ModelFaulted("model", "a model without a fault; its journal is kept, a restart tries again", name)
 
     def not_ready(self) -> NotReady:
         """Return the error that says why nothing is served."""
@@ -241,10 +235,7 @@ class ModelHost:
         """Create or replace a model from a snapshot; raise BadSnapshot."""
         self._require_running()
         arrays, meta = await asyncio.to_thread(unpacked, data)
-        try:
-            spec = ModelSpec.model_validate_json(meta["spec"])
-        except ValueError as error:
-            raise BadSnapshot("snapshot", "the spec of a model", str(error)) from error
+        spec = spec_in(meta)
         seq = meta.get("seq")
         if not isinstance(seq, int) or seq < 0:
             raise BadSnapshot("snapshot", "a seq >= 0", seq)
@@ -253,12 +244,12 @@ class ModelHost:
             if there is None:
                 self._check_room()
             await self._warm_up(spec)
-            trial = Model(ModelRecord(0, name, meta["spec"], 0.0, 0, 0))
+            trial = Model(ModelRecord(0, name, spec.canonical(), 0.0, 0, 0))
             trial.restore(arrays, meta)
             if there is not None:
                 there.dropped = True
             try:
-                model = await self._register(name, meta["spec"], (arrays, meta), data, there)
+                model = await self._register(name, spec.canonical(), (arrays, meta), data, there)
             except BaseException:
                 if there is not None:
                     there.dropped = False
@@ -280,7 +271,7 @@ class ModelHost:
         number = await self._submit(
             CreateModel(name, canonical, now, seed, base, seq, None if replaces is None else replaces.number)
         )
-        assert isinstance(number, int)  # noqa: S101 - what the journal answers to CreateModel
+        assert isinstance(number, int)
         model = Model(ModelRecord(number, name, canonical, now, seq, seed))
         if state is not None:
             model.restore(*state)
@@ -315,9 +306,7 @@ class ModelHost:
 
     def journal_error(self) -> JournalUnavailable:
         """Return the error of a journal that failed (the reason is in the log, not in answers)."""
-        return JournalUnavailable(
-            "journal", "a journal that can be written; scoring goes on, learning needs a restart"
-        )
+        return JournalUnavailable("journal", "a journal that can be written; scoring goes on, learning needs a restart")
 
     @property
     def journal_failed(self) -> bool:
@@ -401,16 +390,14 @@ class ModelHost:
                 if not future.done():
                     future.set_exception(self.journal_error())
                 continue
-            assert isinstance(outcome, Appended)  # noqa: S101 - what the journal answers to Append
+            assert isinstance(outcome, Appended)
             self._take(model, rows, at, future, outcome)
             touched[model.number] = model
         for model in touched.values():
             if not model.applying:
                 self._apply(model)
 
-    def _take(
-        self, model: Model, rows: Rows, at: float, future: asyncio.Future[Learned], appended: Appended
-    ) -> None:
+    def _take(self, model: Model, rows: Rows, at: float, future: asyncio.Future[Learned], appended: Appended) -> None:
         features, signs, weights = taken_of(rows, appended)
         self._release(len(rows) - len(signs), 0 if signs else rows.size)
         if not signs:
@@ -454,9 +441,7 @@ class ModelHost:
                 rows, freed = model.apply_some()
             except Exception as error:  # a fault of one model must not stop the others
                 reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
-                log.critical(
-                    "model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True
-                )
+                log.critical("model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True)
                 self._release(
                     sum(len(waiting.signs) - len(waiting.scores) for waiting in model.waiting),
                     sum(waiting.size for waiting in model.waiting),

@@ -219,8 +219,7 @@ class HotCalls:
         scores, probabilities = score(model, rows)
         await exchange.answer(
             200,
-            b'{"score":%s,"probability":%s,"seq":%d}'
-            % (_encode(scores[0]), _encode(probabilities[0]), model.seq),
+            b'{"score":%s,"probability":%s,"seq":%d}' % (_encode(scores[0]), _encode(probabilities[0]), model.seq),
         )
 
     # ---- many rows: learn --------------------------------------------------------------------
@@ -279,23 +278,23 @@ class HotCalls:
         except Disconnected:
             await asyncio.gather(*(future for future, _ in flying), return_exceptions=True)
             raise
-        except AucstreamError as error:
+        except (AucstreamError, asyncio.CancelledError) as raised:
             for future, batch in flying:
                 try:
                     tally.settle(await future, batch.places)
                 except AucstreamError:  # the first error is the one to tell
                     continue
-            if isinstance(error, Refused):
-                tally.refuse(error.line, error.cause)
-                error = error.cause
-            raise RowsRefused(error, tally.counts()) from error
+            cause: AucstreamError = self.host.not_ready() if isinstance(raised, asyncio.CancelledError) else raised
+            if isinstance(cause, Refused):
+                tally.refuse(cause.line, cause.cause)
+                cause = cause.cause
+            raise RowsRefused(cause, tally.counts()) from raised
         await exchange.answer(200, _encode(tally.counts()))
 
-    async def _settle(
-        self, flying: deque[tuple[asyncio.Future[Learned], Batch]], tally: Tally, mode: Mode
-    ) -> None:
-        future, batch = flying.popleft()
-        learned = await future
+    async def _settle(self, flying: deque[tuple[asyncio.Future[Learned], Batch]], tally: Tally, mode: Mode) -> None:
+        future, batch = flying[0]
+        learned = await asyncio.shield(future)  # a stream that is cancelled still counts what it sent
+        flying.popleft()
         tally.settle(learned, batch.places)
         for row, first_sign in learned.appended.conflicts.items():
             error = conflict_of(first_sign, "/label")
@@ -387,9 +386,7 @@ class HotCalls:
             if start:
                 await asyncio.sleep(0)
             seq = model.seq
-            parts.extend(
-                part for part in self._predictions(items[start : start + STEP_ROWS], model, skip=False)
-            )
+            parts.extend(part for part in self._predictions(items[start : start + STEP_ROWS], model, skip=False))
         await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(parts), seq))
 
     async def _predict_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
@@ -443,9 +440,7 @@ class HotCalls:
     async def _array(self, exchange: Exchange) -> list[Item]:
         raws = raw_list(await exchange.body(self.settings.max_body_bytes))
         if len(raws) > self.settings.max_rows:
-            raise BodyTooLarge(
-                "body", f"at most {self.settings.max_rows} rows (NDJSON has no limit)", len(raws)
-            )
+            raise BodyTooLarge("body", f"at most {self.settings.max_rows} rows (NDJSON has no limit)", len(raws))
         return [Item(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
     async def _lines(self, exchange: Exchange, reader: LineReader) -> Any:
@@ -480,7 +475,10 @@ def rows_stop(batch: Batch, mode: Mode) -> bool:
 
 def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
-    scores = model.pipeline.score_rows(rows)
+    if len(rows) == 1 and isinstance(rows[0], dict):  # 19 us instead of 88 at 20 features, the same bits
+        scores = np.array([model.pipeline.score_one(rows[0])])
+    else:
+        scores = model.pipeline.score_rows(rows)
     if not np.isfinite(scores).all():
         raise NonFiniteScore("score", "a finite number")
     values: list[float] = scores.tolist()
@@ -501,11 +499,9 @@ def on_error(exchange: Exchange) -> bool:
     return value == "skip"
 
 
-def _refuse_explain(explain: bool) -> None:  # noqa: FBT001 - the field's own name
+def _refuse_explain(explain: bool) -> None:
     if explain:
-        raise InvalidBody(
-            "explain", "false: contributions are not served by this version", True, pointer="/explain"
-        )
+        raise InvalidBody("explain", "false: contributions are not served by this version", True, pointer="/explain")
 
 
 async def _send_spool(exchange: Exchange, spool: IO[bytes]) -> None:

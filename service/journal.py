@@ -224,13 +224,9 @@ class Journal:
                     self._drop(command.model)
                     outcomes.append(None)
                 case Prune():
-                    db.execute(
-                        "DELETE FROM events WHERE model = ? AND seq_last <= ?", (command.model, command.seq)
-                    )
+                    db.execute("DELETE FROM events WHERE model = ? AND seq_last <= ?", (command.model, command.seq))
                     db.execute("DELETE FROM bases WHERE model = ?", (command.model,))
-                    db.execute(
-                        "UPDATE models SET pruned_seq = ? WHERE model = ?", (command.seq, command.model)
-                    )
+                    db.execute("UPDATE models SET pruned_seq = ? WHERE model = ?", (command.seq, command.model))
                     outcomes.append(None)
         db.execute("COMMIT")
         return outcomes

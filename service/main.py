@@ -20,9 +20,7 @@ REFUSED = 2  # exit status: the process must not start like this
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit status."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
     try:
         settings.check_start()

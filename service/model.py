@@ -54,9 +54,7 @@ class Waiting:
     scores: list[float]
 
 
-def taken_of(
-    rows: Rows, appended: Appended
-) -> tuple[Sequence[Features], Sequence[float], Sequence[float] | None]:
+def taken_of(rows: Rows, appended: Appended) -> tuple[Sequence[Features], Sequence[float], Sequence[float] | None]:
     """Return features, signs and weights of the rows that the journal took."""
     if appended.taken is None:
         return rows.features, rows.signs, rows.weights
@@ -72,9 +70,9 @@ class Model:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
-        self.canonical = record.spec
         self.spec = ModelSpec.model_validate_json(record.spec)
-        self.etag = etag_of(record.spec)
+        self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
+        self.etag = etag_of(self.canonical)
         self.calibrated = self.spec.calibration != "none"
         self.pipeline: Pipeline = Pipeline.from_spec(self.spec.pipeline(record.seed))
         self.evaluation = Evaluation(self.spec.evaluation.window)
@@ -226,7 +224,7 @@ class Model:
     def restore(self, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
         """Take over a state made by `state`, or raise BadSnapshot and change nothing."""
         checked_meta(meta)
-        if meta["spec"] != self.canonical:
+        if spec_in(meta).canonical() != self.canonical:
             raise BadSnapshot("snapshot", "the spec of this model", "another spec")
         try:
             pipeline = Pipeline.from_state_dict(part(arrays, "pipeline."), meta["pipeline"])
@@ -238,9 +236,7 @@ class Model:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, BadSnapshot):
                 raise
-            raise BadSnapshot(
-                "snapshot", "the state of a model", f"{type(error).__name__}: {error}"
-            ) from error
+            raise BadSnapshot("snapshot", "the state of a model", f"{type(error).__name__}: {error}") from error
         self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
 
@@ -258,11 +254,17 @@ def replay_sign(label: Any) -> float:
 def checked_meta(meta: dict[str, Any]) -> None:
     """Raise BadSnapshot unless a snapshot holds a model of the service."""
     if meta.get("what") != "aucstream service model" or not isinstance(meta.get("spec"), str):
-        raise BadSnapshot(
-            "snapshot", "a snapshot of a service model (GET /v1/models/{name}/snapshot)", "another kind"
-        )
+        raise BadSnapshot("snapshot", "a snapshot of a service model (GET /v1/models/{name}/snapshot)", "another kind")
     if meta.get("state_format") != STATE_FORMAT:
         raise BadSnapshot("snapshot", f"state format {STATE_FORMAT}", meta.get("state_format"))
+
+
+def spec_in(meta: dict[str, Any]) -> ModelSpec:
+    """Return the spec in a snapshot, or raise BadSnapshot."""
+    try:
+        return ModelSpec.model_validate_json(meta["spec"])
+    except ValueError as error:
+        raise BadSnapshot("snapshot", "the spec of a model", str(error)) from error
 
 
 def packed(state: tuple[dict[str, NDArray[Any]], dict[str, Any]]) -> bytes:

@@ -38,9 +38,7 @@ TABLE: dict[type[AucstreamError], Entry] = {
     library.UnknownLearner: Entry(422, "unknown-algorithm", "No algorithm has that name"),
     library.InvalidBlock: Entry(422, "invalid-features", "The features cannot be used"),
     library.InvalidLabel: Entry(422, "invalid-label", "The label is not one of the two classes"),
-    library.NonFiniteStep: Entry(
-        422, "non-finite-step", "The step would leave the model non-finite: row skipped"
-    ),
+    library.NonFiniteStep: Entry(422, "non-finite-step", "The step would leave the model non-finite: row skipped"),
     library.BadSnapshot: Entry(422, "bad-snapshot", "The snapshot is damaged or foreign"),
     library.NewerSnapshot: Entry(422, "newer-snapshot", "The snapshot was made by a newer version"),
     library.CannotMerge: Entry(409, "cannot-merge", "The models cannot be merged exactly"),
@@ -60,10 +58,9 @@ TABLE: dict[type[AucstreamError], Entry] = {
     errors.QueueFull: Entry(429, "queue-full", "Too much is waiting: try again later"),
     errors.TooManyModels: Entry(429, "too-many-models", "The limit of models is reached"),
     errors.NotReady: Entry(503, "not-ready", "The service is starting or stopping"),
-    errors.JournalUnavailable: Entry(
-        503, "journal-unavailable", "The journal cannot be written: nothing is learned"
-    ),
+    errors.JournalUnavailable: Entry(503, "journal-unavailable", "The journal cannot be written: nothing is learned"),
     errors.ModelFaulted: Entry(503, "model-faulted", "The model is set aside after a fault"),
+    errors.WeightsUnavailable: Entry(409, "weights-unavailable", "The model keeps no names of its features"),
     errors.NonFiniteScore: Entry(422, "non-finite-score", "The score is not a finite number"),
 }
 INTERNAL = Entry(500, "internal-error", "An unexpected error; the log has its place under this request id")

@@ -125,9 +125,7 @@ def check_features(features: Features, limits: RowLimits) -> None:
             raise _long("strings", longest, value, name)
         if kind is list:
             if len(value) > limits.features:
-                raise InvalidBlock(
-                    "features", f"at most {limits.features} values", len(value), path=_key(name)
-                )
+                raise InvalidBlock("features", f"at most {limits.features} values", len(value), path=_key(name))
             for item in value:
                 if type(item) is str and len(item) > longest:
                     raise _long("strings", longest, item, name)
@@ -188,9 +186,7 @@ def located(error: AucstreamError, row: int | None = None) -> AucstreamError:
 
 def _dotted(tokens: Sequence[str | int]) -> str:
     # the form that problems.tokens_of reads
-    return "$" + "".join(
-        f"[{token}]" if isinstance(token, int) else f"[{json.dumps(token)}]" for token in tokens
-    )
+    return "$" + "".join(f"[{token}]" if isinstance(token, int) else f"[{json.dumps(token)}]" for token in tokens)
 
 
 # ---- why a body was refused (slow, only on the way to an error) ----------------------------------
@@ -236,9 +232,7 @@ def explained(data: bytes, error: Exception) -> InvalidBody:
             )
         missing = _MISSING.search(what)
         if missing:
-            return InvalidBody(
-                "body", f"a {missing['field']}", pointer=pointer_of([*tokens, missing["field"]])
-            )
+            return InvalidBody("body", f"a {missing['field']}", pointer=pointer_of([*tokens, missing["field"]]))
         refused = InvalidBody("body", what[:1].lower() + what[1:], path=pointer_of(tokens))
         refused.expected = what.removeprefix("Expected ")
         refused.errors = [{"pointer": pointer_of(tokens), "message": what}]

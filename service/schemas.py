@@ -26,9 +26,7 @@ Label = Annotated[
         json_schema_extra={"enum": [False, True, 0, 1, -1]},
     ),
 ]
-Seq = Annotated[
-    int, Field(ge=0, description="number of the last event of the model that this answer includes")
-]
+Seq = Annotated[int, Field(ge=0, description="number of the last event of the model that this answer includes")]
 
 
 class _Answer(BaseModel):
@@ -48,22 +46,18 @@ class Learn(BaseModel):
     weight: Annotated[
         float, Field(ge=0, description="0: gets a seq and counts in the AUC, but leaves the model as it is")
     ] = 1.0
-    id: Annotated[EventId | None, Field(description="learned at most once; retries with an id are safe")] = (
-        None
-    )
+    id: Annotated[EventId | None, Field(description="learned at most once; retries with an id are safe")] = None
 
 
 class Predict(BaseModel):
     """One example to score."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"features": FEATURES_EXAMPLE}]}
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"features": FEATURES_EXAMPLE}]})
 
     features: Features
-    id: Annotated[
-        EventId | None, Field(description="checked; this version does not keep the example for a label")
-    ] = None
+    id: Annotated[EventId | None, Field(description="checked; this version does not keep the example for a label")] = (
+        None
+    )
     explain: Annotated[bool, Field(description="true is refused by this version")] = False
 
 
@@ -74,9 +68,7 @@ class Learned(_Answer):
 
     seq: Annotated[int, Field(ge=1, description="number of the event; of the first one for a duplicate")]
     score: Annotated[float | None, Field(description="before the update; null for a duplicate")]
-    duplicate: Annotated[
-        bool, Field(description="the id was learned before, with this label: nothing changed")
-    ]
+    duplicate: Annotated[bool, Field(description="the id was learned before, with this label: nothing changed")]
 
 
 class RowError(_Answer):
@@ -91,16 +83,12 @@ class LearnedMany(_Answer):
     """Answer of learn-many."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"accepted": 1000, "duplicates": 0, "rejected": 0, "seq": 1000, "errors": []}]
-        }
+        json_schema_extra={"examples": [{"accepted": 1000, "duplicates": 0, "rejected": 0, "seq": 1000, "errors": []}]}
     )
 
     accepted: Annotated[int, Field(ge=0)]
     duplicates: Annotated[int, Field(ge=0)]
-    rejected: Annotated[
-        int, Field(ge=0, description="bad lines (on_error=skip), and rows skipped as non-finite")
-    ]
+    rejected: Annotated[int, Field(ge=0, description="bad lines (on_error=skip), and rows skipped as non-finite")]
     seq: Seq
     errors: Annotated[list[RowError], Field(max_length=100, description="the first 100")]
 
@@ -115,9 +103,7 @@ class Prediction(_Answer):
 class Predicted(Prediction):
     """Answer of predict-one."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"score": 0.25, "probability": 0.6, "seq": 1000}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"score": 0.25, "probability": 0.6, "seq": 1000}]})
 
     seq: Seq
 
@@ -157,9 +143,7 @@ class Description(_Answer):
 
     name: str
     spec: dict[str, Any]
-    resolved: Annotated[
-        dict[str, Any] | None, Field(description="what auto became; null before the first row")
-    ]
+    resolved: Annotated[dict[str, Any] | None, Field(description="what auto became; null before the first row")]
     examples: Annotated[int, Field(ge=0, description="rows learned")]
     positives: Annotated[int, Field(ge=0)]
     seq: Seq
@@ -258,9 +242,7 @@ class Weight(_Answer):
 class Weights(_Answer):
     """The largest weights, by absolute value."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"weights": [{"name": "amount", "weight": 0.5}]}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"weights": [{"name": "amount", "weight": 0.5}]}]})
 
     weights: list[Weight]
 

@@ -32,36 +32,24 @@ class Settings(BaseSettings):
         default="disk",
         description="what an acknowledged event survives: disk = kill and loss of power, os = kill only, memory = neither",
     )
-    expect_existing: bool = Field(
-        default=False, description="refuse to start on a data directory without a journal"
-    )
+    expect_existing: bool = Field(default=False, description="refuse to start on a data directory without a journal")
     insecure: bool = Field(default=False, description="allow an address other than loopback without API keys")
     workers: int = Field(default=1, description="must be 1: one process owns a data directory")
-    shutdown_seconds: float = Field(
-        default=10.0, gt=0, description="time for requests in flight after SIGTERM"
-    )
+    shutdown_seconds: float = Field(default=10.0, gt=0, description="time for requests in flight after SIGTERM")
 
     max_body_bytes: Count = Field(default=8 * MIB, description="largest JSON body")
     max_snapshot_bytes: Count = Field(default=512 * MIB, description="largest uploaded snapshot")
     max_line_bytes: Count = Field(default=1 * MIB, description="longest NDJSON line")
     max_rows: Count = Field(default=100_000, description="most rows in a JSON array (NDJSON has no limit)")
     max_features: Count = Field(default=100_000, description="most features in a row")
-    max_name_length: Count = Field(
-        default=512, description="longest feature name or string value, in characters"
-    )
+    max_name_length: Count = Field(default=1024, description="longest feature name or string value, in characters")
     max_models: Count = Field(default=1_000, description="most models")
     max_window: Count = Field(default=1_000_000, description="largest evaluation window")
     max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
-    max_queue_rows: Count = Field(
-        default=200_000, description="rows waiting for the journal or to be applied"
-    )
-    max_queue_bytes: Count = Field(
-        default=64 * MIB, description="bytes waiting for the journal or to be applied"
-    )
+    max_queue_rows: Count = Field(default=200_000, description="rows waiting for the journal or to be applied")
+    max_queue_bytes: Count = Field(default=64 * MIB, description="bytes waiting for the journal or to be applied")
 
-    snapshot_every_rows: Count = Field(
-        default=100_000, description="rows of a model between background snapshots"
-    )
+    snapshot_every_rows: Count = Field(default=100_000, description="rows of a model between background snapshots")
     snapshot_keep: int = Field(default=2, ge=2, description="snapshots kept per model")
 
     def check_start(self) -> None:

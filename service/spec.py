@@ -68,9 +68,7 @@ class ModelSpec(PipelineSpec):
 
     def canonical(self) -> str:
         """Return the one JSON text of this spec: defaults filled in, names sorted, 1.0 as 1."""
-        return json.dumps(
-            _plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False
-        )
+        return json.dumps(_plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def etag_of(canonical: str) -> str:
@@ -106,9 +104,7 @@ def spec_of(body: bytes, max_window: int) -> ModelSpec:
     except ValidationError as error:
         raise _refused(error) from None
     if spec.evaluation.window > max_window:
-        raise InvalidBody(
-            "window", f"at most {max_window} rows", spec.evaluation.window, pointer="/evaluation/window"
-        )
+        raise InvalidBody("window", f"at most {max_window} rows", spec.evaluation.window, pointer="/evaluation/window")
     return spec
 
 

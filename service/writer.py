@@ -89,9 +89,7 @@ class Writer:
         if self.failed is None:
             self._loop.call_soon_threadsafe(self._done, list(zip(tokens, outcomes, strict=True)), None)
         else:
-            refusal = JournalUnavailable(
-                "journal", f"a journal that can be written, it failed: {self.failed}"
-            )
+            refusal = JournalUnavailable("journal", f"a journal that can be written, it failed: {self.failed}")
             self._loop.call_soon_threadsafe(self._done, [(token, None) for token in tokens], refusal)
 
     def _attempt(self, work: Callable[[], None]) -> None:

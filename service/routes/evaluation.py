@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from aucstream import errors as library
+from aucstream.errors import InvalidParams
 from service import errors
 from service.description import answer, json_content, problems
+from service.errors import WeightsUnavailable
 from service.exchange import JSON
 from service.host import ModelHost
 from service.schemas import EvaluationAnswer, Roc, Weights
@@ -33,9 +34,7 @@ def evaluation_router(host: ModelHost) -> APIRouter:
     )
     async def evaluation(name: str) -> Response:
         model = host.model(name)
-        return Response(
-            _encode(model.evaluation.describe(model.pipeline.calibration_line)), media_type=JSON.decode()
-        )
+        return Response(_encode(model.evaluation.describe(model.pipeline.calibration_line)), media_type=JSON.decode())
 
     @router.get(
         "/v1/models/{name}/roc",
@@ -55,13 +54,16 @@ def evaluation_router(host: ModelHost) -> APIRouter:
         response_class=Response,
         responses={
             200: answer("The weights", {"application/json": json_content(Weights)}),
-            **problems(errors.ModelNotFound, errors.InvalidQuery, library.InvalidParams),
+            **problems(errors.ModelNotFound, errors.InvalidQuery, errors.WeightsUnavailable),
         },
     )
     async def weights(
         name: str, top: Annotated[int, Query(ge=1, le=1_000_000, description="how many")] = 100
     ) -> Response:
-        found = host.model(name).pipeline.weights
+        try:
+            found = host.model(name).pipeline.weights
+        except InvalidParams as error:
+            raise WeightsUnavailable(error.where, error.expected, error.got) from error
         largest = heapq.nsmallest(top, found.items(), key=lambda item: (-abs(item[1]), str(item[0])))
         return Response(
             _encode({"weights": [{"name": key, "weight": float(weight)} for key, weight in largest]}),

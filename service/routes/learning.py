@@ -38,9 +38,7 @@ _LEARN = (
 
 
 def _ndjson(model: type[BaseModel]) -> dict[str, Any]:
-    return {
-        "schema": {"type": "string", "description": f"lines, each a {model.__name__}", "x-line": ref(model)}
-    }
+    return {"schema": {"type": "string", "description": f"lines, each a {model.__name__}", "x-line": ref(model)}}
 
 
 async def _edge_only(name: str, request: Request) -> Response:

@@ -36,9 +36,7 @@ def models_router(host: ModelHost) -> APIRouter:
         description="The same spec again is 200 and changes nothing; another spec is 409.",
         response_class=Response,
         responses={
-            200: answer(
-                "It is there with this spec", {"application/json": json_content(Description)}, ETag=ETAG
-            ),
+            200: answer("It is there with this spec", {"application/json": json_content(Description)}, ETag=ETAG),
             201: answer("Created", {"application/json": json_content(Description)}, ETag=ETAG),
             **problems(
                 errors.SpecConflict,

@@ -84,12 +84,8 @@ def pages_router(host: ModelHost) -> APIRouter:
 
 
 def _described(document: dict[str, Any]) -> str:
-    parts = [
-        f"<h1>{html.escape(document['info']['title'])}, version {html.escape(document['info']['version'])}</h1>"
-    ]
-    parts.append(
-        f"<p>{html.escape(document['info'].get('summary', ''))} <a href=openapi.json>openapi.json</a></p>"
-    )
+    parts = [f"<h1>{html.escape(document['info']['title'])}, version {html.escape(document['info']['version'])}</h1>"]
+    parts.append(f"<p>{html.escape(document['info'].get('summary', ''))} <a href=openapi.json>openapi.json</a></p>")
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():
             parts.append(

@@ -56,9 +56,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
                 errors.JournalUnavailable,
             ),
         },
-        openapi_extra=body(
-            "A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}
-        ),
+        openapi_extra=body("A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}),
     )
     async def upload(name: str, request: Request) -> Response:
         exchange = exchange_of(request.scope)

@@ -70,9 +70,7 @@ class Calls:
 class Running(Calls):
     """`python -m service.main` on a data directory; flags are keyword arguments."""
 
-    def __init__(
-        self, data_dir: Path, *, wait: bool = True, env: dict[str, str] | None = None, **flags: Any
-    ) -> None:
+    def __init__(self, data_dir: Path, *, wait: bool = True, env: dict[str, str] | None = None, **flags: Any) -> None:
         self.data_dir = data_dir
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"

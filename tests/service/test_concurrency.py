@@ -27,9 +27,7 @@ def test_the_scores_are_those_of_the_events_in_order_of_seq(service: Running, mo
             assert answer.status_code == 200, answer.text
             done.append((answer.json(), body))
             if number % 5 == 0:
-                predicted = await http.post(
-                    f"/v1/models/{model}/predict-one", json={"features": body["features"]}
-                )
+                predicted = await http.post(f"/v1/models/{model}/predict-one", json={"features": body["features"]})
                 assert predicted.json()["seq"] >= answer.json()["seq"]
         return done
 
@@ -52,9 +50,7 @@ def test_one_id_at_once_is_learned_once(service: Running, model: str) -> None:
     async def race() -> list[dict[str, Any]]:
         body = {"features": {"a": 1.0}, "label": 1, "id": "same"}
         async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
-            answers = await asyncio.gather(
-                *(http.post(f"/v1/models/{model}/learn-one", json=body) for _ in range(40))
-            )
+            answers = await asyncio.gather(*(http.post(f"/v1/models/{model}/learn-one", json=body) for _ in range(40)))
         return [answer.json() for answer in answers]
 
     answers = asyncio.run(race())
@@ -78,16 +74,12 @@ def test_the_same_model_created_at_once_is_one(service: Running) -> None:
     service.http.delete("/v1/models/raced")
 
 
-def test_health_and_predictions_are_answered_while_a_long_body_is_learned(
-    service: Running, model: str
-) -> None:
+def test_health_and_predictions_are_answered_while_a_long_body_is_learned(service: Running, model: str) -> None:
     answers: list[httpx.Response] = []
     body = lines(rows(50_000))
     learner = threading.Thread(
         target=lambda: answers.append(
-            httpx.post(
-                f"{service.url}/v1/models/{model}/learn-many", content=body, headers=NDJSON, timeout=120
-            )
+            httpx.post(f"{service.url}/v1/models/{model}/learn-many", content=body, headers=NDJSON, timeout=120)
         )
     )
     times = []
@@ -102,9 +94,7 @@ def test_health_and_predictions_are_answered_while_a_long_body_is_learned(
     assert answers[0].json()["accepted"] == 50_000
     assert seqs == sorted(seqs)
     assert len(set(seqs)) > 10  # between slices, not after the whole body
-    print(
-        f"livez meanwhile: p50 {np.median(times) * 1e3:.1f} ms, p99 {np.quantile(times, 0.99) * 1e3:.1f} ms"
-    )
+    print(f"livez meanwhile: p50 {np.median(times) * 1e3:.1f} ms, p99 {np.quantile(times, 0.99) * 1e3:.1f} ms")
     assert np.quantile(times, 0.99) < 0.5
 
 

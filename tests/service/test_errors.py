@@ -22,9 +22,7 @@ def resident(service: Running) -> int:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 400])
 def test_numbers_that_are_not_finite_are_named(service: Running, model: str, number: str) -> None:  # S15
     body = (LEARN % number).encode()
-    document = problem(
-        service.raw(f"/v1/models/{model}/learn-one", body), 422, document_type(service, model, body)
-    )
+    document = problem(service.raw(f"/v1/models/{model}/learn-one", body), 422, document_type(service, model, body))
     assert [error["pointer"] for error in document["errors"]] == ["/features/amount"]
     predict = ('{"features":{"amount":%s}}' % number).encode()
     answer = service.raw(f"/v1/models/{model}/predict-one", predict)
@@ -79,9 +77,7 @@ def document_type(service: Running, model: str, body: bytes) -> str:
         (b'{"features":{"a":["x"' + b',"x"' * 500 + b']},"label":1}', "invalid-features", "/features/a"),
     ],
 )
-def test_a_bad_body_names_its_field(
-    service: Running, model: str, body: bytes, kind: str, pointer: str
-) -> None:
+def test_a_bad_body_names_its_field(service: Running, model: str, body: bytes, kind: str, pointer: str) -> None:
     document = problem(service.raw(f"/v1/models/{model}/learn-one", body), 422, kind)
     assert [error["pointer"] for error in document["errors"]] == [pointer]
     assert service.describe(model)["seq"] == 0
@@ -145,9 +141,7 @@ def test_another_content_type_is_refused_with_what_is_accepted(  # S17
 ) -> None:
     body = b'{"features":{"a":1},"label":1}'
     for call in ("learn-one", "predict-one", "learn-many", "predict-many"):
-        document = problem(
-            service.raw(f"/v1/models/{model}/{call}", body, headers), 415, "unsupported-media-type"
-        )
+        document = problem(service.raw(f"/v1/models/{model}/{call}", body, headers), 415, "unsupported-media-type")
         if "Content-Encoding" not in headers:
             assert "application/json" in document["detail"]
             assert ("application/x-ndjson" in document["detail"]) == call.endswith("-many")
@@ -157,9 +151,7 @@ def test_another_content_type_is_refused_with_what_is_accepted(  # S17
 
 def test_usual_spellings_of_json_are_accepted(service: Running, model: str) -> None:
     for kind in ("application/json; charset=utf-8", "Application/JSON", 'application/json;charset="UTF-8"'):
-        answer = service.raw(
-            f"/v1/models/{model}/learn-one", b'{"features":{"a":1},"label":1}', {"Content-Type": kind}
-        )
+        answer = service.raw(f"/v1/models/{model}/learn-one", b'{"features":{"a":1},"label":1}', {"Content-Type": kind})
         assert answer.status_code == 200
 
 
@@ -181,9 +173,7 @@ def test_another_method_is_405_with_all_that_are_allowed(
     assert set(re.split(", *", answer.headers["allow"])) == allowed
 
 
-@pytest.mark.parametrize(
-    "path", ["/nope", "/v1", "/v1/models/", "/v1/models/x/nope", "/v1/models/x/y/z", "/docs/"]
-)
+@pytest.mark.parametrize("path", ["/nope", "/v1", "/v1/models/", "/v1/models/x/nope", "/v1/models/x/y/z", "/docs/"])
 def test_another_path_is_404(service: Running, path: str) -> None:
     problem(service.http.get(path), 404, "not-found")
     if path != "/v1/models/x/nope":

@@ -82,9 +82,7 @@ def test_a_new_model_scores_zero_and_is_not_ready(service: Running, model: str) 
 
 
 @pytest.mark.parametrize("many", ["array", "lines", "one by one"])
-def test_every_way_to_learn_is_the_same_model_to_the_last_bit(
-    service: Running, model: str, many: str
-) -> None:
+def test_every_way_to_learn_is_the_same_model_to_the_last_bit(service: Running, model: str, many: str) -> None:
     bodies = rows(700, seed=3)
     if many == "array":
         answer = service.post(model, "learn-many", bodies)
@@ -103,9 +101,7 @@ def test_every_way_to_learn_is_the_same_model_to_the_last_bit(
     assert found["seq"] == 700
     assert [entry["score"] for entry in found["predictions"]] == expected.score_rows(probes).tolist()
     evaluation = service.evaluation(model)
-    assert evaluation["window"]["auc"] == pytest.approx(
-        roc_auc_score([row["label"] for row in bodies], scores)
-    )
+    assert evaluation["window"]["auc"] == pytest.approx(roc_auc_score([row["label"] for row in bodies], scores))
     # sums that do not depend on how the rows came
     EVALUATIONS.append(evaluation)
     assert evaluation == EVALUATIONS[0]
@@ -210,9 +206,7 @@ def test_bad_lines_to_predict(service: Running, model: str) -> None:
     found = [json.loads(line) for line in answer.text.splitlines()]
     assert [entry["score"] for entry in found] == [0.0, None, 0.0]
     assert found[1]["errors"][0]["line"] == 2
-    document = problem(
-        service.post(model, "predict-many", [{"features": {}}, {"features": 1}]), 422, "invalid-body"
-    )
+    document = problem(service.post(model, "predict-many", [{"features": {}}, {"features": 1}]), 422, "invalid-body")
     assert [error["pointer"] for error in document["errors"]] == ["/1/features"]
 
 
@@ -312,9 +306,7 @@ def test_labels(service: Running, model: str, label: object, positive: int) -> N
 
 @pytest.mark.parametrize("label", [2, "1", "", None, [1], {}, 0.5, 10**400])
 def test_other_labels_are_refused_and_named(service: Running, model: str, label: object) -> None:
-    document = problem(
-        service.post(model, "learn-one", {"features": {"a": 1}, "label": label}), 422, "invalid-label"
-    )
+    document = problem(service.post(model, "learn-one", {"features": {"a": 1}, "label": label}), 422, "invalid-label")
     assert document["errors"][0]["pointer"] == "/label"
     assert service.describe(model)["seq"] == 0
 
@@ -366,7 +358,7 @@ def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: R
     for body in rows(40):
         service.post("unscaled", "learn-one", body)
     before = service.score("unscaled", {"a": 1.0})
-    huge = {"features": {name: 1.7e308 for name in ("p", "q", "r", "s")}, "label": 1}
+    huge = {"features": dict.fromkeys(("p", "q", "r", "s"), 1.7e308), "label": 1}
     problem(service.post("unscaled", "learn-one", huge), 422, "non-finite-step")
     assert service.score("unscaled", {"a": 1.0}) == before
     many = service.post("unscaled", "learn-many", [huge, rows(1)[0]]).json()
@@ -378,9 +370,7 @@ def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: R
 
 
 def test_explain_is_refused_in_words(service: Running, model: str) -> None:
-    document = problem(
-        service.post(model, "predict-one", {"features": {}, "explain": True}), 422, "invalid-body"
-    )
+    document = problem(service.post(model, "predict-one", {"features": {}, "explain": True}), 422, "invalid-body")
     assert document["errors"][0]["pointer"] == "/explain"
 
 
@@ -390,6 +380,13 @@ def test_without_calibration_the_probability_is_null(service: Running) -> None:
     assert service.post("plain", "predict-one", {"features": {"a": 1}}).json()["probability"] is None
     assert service.evaluation("plain")["calibration"]["brier"] is None
     service.http.delete("/v1/models/plain")
+
+
+def test_weights_of_hashed_features_cannot_be_told(service: Running) -> None:
+    service.create("hashed", encoder={"kind": "hashing", "bits": 8})
+    service.learn("hashed", {"a": 1}, 1)
+    problem(service.http.get("/v1/models/hashed/weights"), 409, "weights-unavailable")
+    service.http.delete("/v1/models/hashed")
 
 
 def test_the_window_of_the_evaluation(service: Running) -> None:
@@ -424,13 +421,9 @@ def test_a_snapshot_goes_down_and_up_and_both_go_on_equally(service: Running, mo
     damaged = bytearray(down.content)
     damaged[-5] ^= 1
     problem(service.raw("/v1/models/uploaded/snapshot", bytes(damaged), octets, "PUT"), 422, "bad-snapshot")
-    problem(
-        service.raw("/v1/models/uploaded/snapshot", down.content[:-9], octets, "PUT"), 422, "bad-snapshot"
-    )
+    problem(service.raw("/v1/models/uploaded/snapshot", down.content[:-9], octets, "PUT"), 422, "bad-snapshot")
     problem(service.raw("/v1/models/uploaded/snapshot", b"", octets, "PUT"), 422, "bad-snapshot")
-    problem(
-        service.raw("/v1/models/uploaded/snapshot", down.content, None, "PUT"), 415, "unsupported-media-type"
-    )
+    problem(service.raw("/v1/models/uploaded/snapshot", down.content, None, "PUT"), 415, "unsupported-media-type")
     problem(service.raw("/v1/models/UP/snapshot", down.content, octets, "PUT"), 422, "invalid-name")
     assert service.describe("uploaded")["seq"] == 200
     service.http.delete("/v1/models/uploaded")

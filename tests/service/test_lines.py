@@ -11,9 +11,7 @@ from service.lines import LineReader
     st.booleans(),
     st.lists(st.integers(1, 30), min_size=1),
 )
-def test_lines_do_not_depend_on_how_the_body_is_cut(
-    pieces: list[bytes], ended: bool, cuts: list[int]
-) -> None:  # noqa: FBT001
+def test_lines_do_not_depend_on_how_the_body_is_cut(pieces: list[bytes], ended: bool, cuts: list[int]) -> None:
     body = b"\n".join(pieces) + (b"\n" if ended else b"")
     expected = [
         (number, None if len(piece) > 8 else piece)

@@ -92,18 +92,14 @@ def test_a_bad_name_is_refused(service: Running, name: str) -> None:
         ({"colour": 1}, "invalid-body", "/colour"),
     ],
 )
-def test_a_bad_spec_names_the_field(
-    service: Running, spec: dict[str, object], kind: str, pointer: str
-) -> None:
+def test_a_bad_spec_names_the_field(service: Running, spec: dict[str, object], kind: str, pointer: str) -> None:
     document = problem(service.create("bad-spec", **spec), 422, kind)
     assert [error["pointer"] for error in document["errors"]] == [pointer]
     problem(service.http.get("/v1/models/bad-spec"), 404, "model-not-found")
 
 
 def test_near_misses_of_an_algorithm_are_named(service: Running) -> None:
-    assert (
-        "'solam'" in problem(service.create("bad-spec", algorithm="solm"), 422, "unknown-algorithm")["detail"]
-    )
+    assert "'solam'" in problem(service.create("bad-spec", algorithm="solm"), 422, "unknown-algorithm")["detail"]
 
 
 def test_a_name_with_a_typo_names_near_misses(service: Running, model: str) -> None:  # S18

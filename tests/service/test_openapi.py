@@ -14,9 +14,7 @@ from .stream import rows
 
 DOCUMENT: dict[str, Any] = json.loads(document())
 OPERATIONS = [
-    (path, verb, operation)
-    for path, operations in DOCUMENT["paths"].items()
-    for verb, operation in operations.items()
+    (path, verb, operation) for path, operations in DOCUMENT["paths"].items() for verb, operation in operations.items()
 ]
 
 

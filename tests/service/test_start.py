@@ -51,17 +51,13 @@ def test_another_address_without_keys_is_refused(data_dir: Path) -> None:
         Settings(host=host).check_start()
 
 
-def test_an_empty_directory_is_refused_where_one_is_expected(
-    data_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_empty_directory_is_refused_where_one_is_expected(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "aucstream"):
         assert main(["--data-dir", str(data_dir), "--expect-existing"]) == 2
     assert str(data_dir) in caplog.text
 
 
-def test_a_directory_that_cannot_be_written_is_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     assert main(["--data-dir", str(tmp_path / "file" / "data")]) == 2
     assert "a writable data directory" in caplog.text
