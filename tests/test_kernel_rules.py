@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "aucstream"
-FILES = [path for room in ("kernels", "learners", "features", "metrics") for path in sorted((PACKAGE / room).glob("*.py"))]
+FILES = [
+    path for room in ("kernels", "learners", "features", "metrics") for path in sorted((PACKAGE / room).glob("*.py"))
+]
 
 
 def kernels(path: Path) -> list[ast.FunctionDef]:

@@ -18,7 +18,9 @@ HEAVY = ["numba", "scipy", "pandas", "sklearn", "river.metrics", "fastapi", "uvi
 @pytest.mark.parametrize("module", [aucstream, aucstream.features, aucstream.metrics], ids=lambda m: m.__name__)
 def test_all_names_exist_and_are_sorted(module):
     names = list(module.__all__)
-    order = sorted(names, key=lambda name: (0 if name.isupper() and name != "__version__" else 1 if name[0].isupper() else 2, name))
+    order = sorted(
+        names, key=lambda name: (0 if name.isupper() and name != "__version__" else 1 if name[0].isupper() else 2, name)
+    )
     assert names == order
     assert len(set(names)) == len(names)
     for name in names:

@@ -43,7 +43,9 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 alone_and_piped = pytest.mark.parametrize("form", FORMS)
 
 
-def stream(n: int, d: int = 4, positive: float = 0.3, seed: int = 0, zeros: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def stream(
+    n: int, d: int = 4, positive: float = 0.3, seed: int = 0, zeros: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (X, y): column 0 tells the classes apart, columns have scales of their own, some entries are 0."""
     random = np.random.default_rng(seed)
     y = random.random(n) < positive

@@ -53,7 +53,22 @@ NAMED_ROWS = [
     (None, ["features", "None"]),
     ("c0", ["features", "'c0'"]),
 ]
-LABELS = [None, math.nan, "0", "1", "spam", 2, -2, 0.5, math.inf, np.float64("nan"), np.int64(2), np.str_("1"), [1], b"1"]
+LABELS = [
+    None,
+    math.nan,
+    "0",
+    "1",
+    "spam",
+    2,
+    -2,
+    0.5,
+    math.inf,
+    np.float64("nan"),
+    np.int64(2),
+    np.str_("1"),
+    [1],
+    b"1",
+]
 WEIGHTS = [-1.0, math.nan, math.inf, "heavy", -1e-300, None]
 GOOD = {"c0": 1.0, "c1": 2.0, "c2": 3.0, "c3": 4.0}
 
@@ -101,9 +116,13 @@ def test_a_label_or_weight_that_cannot_be_used_is_refused_and_nothing_changes(na
             continue
         labels = [True, label, False]
         X = stream(3)[0]
-        refused(model, InvalidLabel, [shown, "row 1"], lambda labels=labels: model.learn_many(frame(stream(3)[0]), labels))
+        refused(
+            model, InvalidLabel, [shown, "row 1"], lambda labels=labels: model.learn_many(frame(stream(3)[0]), labels)
+        )
         other = FORMS[form](name).partial_fit(*stream(60))
-        refused(other, InvalidLabel, [shown, "row 1"], lambda labels=labels, X=X, other=other: other.partial_fit(X, labels))
+        refused(
+            other, InvalidLabel, [shown, "row 1"], lambda labels=labels, X=X, other=other: other.partial_fit(X, labels)
+        )
     for weight in WEIGHTS:
         refused(model, InvalidBlock, ["weights"], lambda weight=weight: model.learn_one(GOOD, True, w=weight))
 
@@ -170,7 +189,12 @@ def test_an_array_that_cannot_be_used_is_refused_whole(name, form):
         ):
             refused(model, InvalidBlock, words, lambda w=weights: model.partial_fit(X, y, w))
     wide = np.ones((2, 5))
-    refused(model := FORMS[form](name).partial_fit(X, y), InvalidBlock, ["4 columns", "5"], lambda: model.decision_function(wide))
+    refused(
+        model := FORMS[form](name).partial_fit(X, y),
+        InvalidBlock,
+        ["4 columns", "5"],
+        lambda: model.decision_function(wide),
+    )
     refused(model, InvalidBlock, ["4 columns", "5"], lambda: model.decision_function(csr(wide)))
 
 
@@ -225,7 +249,13 @@ def test_scoring_never_changes_a_byte_or_adds_a_name(variant, form):
     X, _ = stream(50, seed=9)
     for model in (FORMS[form](variant), trained(form, variant)):
         before, names = model.to_bytes(), set(model.weights)
-        for x in ({}, GOOD, {"never": 1.0, **GOOD}, {"word": "new", "tags": ["u", "v"], "flag": True, "c0": None}, {"z" * 50: -1e308}):
+        for x in (
+            {},
+            GOOD,
+            {"never": 1.0, **GOOD},
+            {"word": "new", "tags": ["u", "v"], "flag": True, "c0": None},
+            {"z" * 50: -1e308},
+        ):
             model.score_one(x)
             model.predict_one(x)
             model.predict_proba_one(x)
@@ -356,7 +386,9 @@ def test_inputs_are_taken_as_they_are_and_never_written_to(variant):
     assert state(bare(variant).partial_fit(ints, y)) == state(bare(variant).partial_fit(ints.astype(float), y))
     for kind in (sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
         assert state(bare(variant).partial_fit(kind(X), y)) == state(bare(variant).partial_fit(csr(X), y))
-    doubled = sparse.csr_array((np.tile(X.ravel() / 2, 1).repeat(2), np.tile(np.arange(4).repeat(2), 200), np.arange(201) * 8))
+    doubled = sparse.csr_array(
+        (np.tile(X.ravel() / 2, 1).repeat(2), np.tile(np.arange(4).repeat(2), 200), np.arange(201) * 8)
+    )
     assert doubled.nnz == 1600
     assert state(bare(variant).partial_fit(doubled, y)) == state(bare(variant).partial_fit(csr(X), y))
     assert doubled.nnz == 1600

@@ -109,6 +109,7 @@ def test_dense_rows_csr_rows_and_dicts_give_the_same_scores(variant):
 @every_variant
 def test_dense_rows_csr_rows_and_dicts_give_the_same_scores_through_scalers(variant):
     X, y = stream(400, d=11, zeros=0.5)
+
     def made():
         return Pipeline(Standardize(with_mean=False), BoundedNorm(), bare(variant))
 
@@ -171,7 +172,10 @@ def test_a_learner_that_grew_equals_one_that_was_wide_from_the_start(variant):
     grown = bare(variant)
     for a in range(0, 400, 10):
         grown.partial_fit(X[a : a + 10, : 2 + a // 10], y[a : a + 10])
-    assert same(grown.partial_fit(X[:1] * 0, [True]).decision_function(X), wide.partial_fit(X[:1] * 0, [True]).decision_function(X))
+    assert same(
+        grown.partial_fit(X[:1] * 0, [True]).decision_function(X),
+        wide.partial_fit(X[:1] * 0, [True]).decision_function(X),
+    )
 
 
 @every_variant

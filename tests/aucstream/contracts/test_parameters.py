@@ -27,12 +27,16 @@ def test_a_value_out_of_bounds_is_refused_in_one_sentence(name, param):
     wrong += [True] if rule.kind in (int, float) else []
     wrong += [0.5] if rule.kind is int else []
     for bound in rule.bounds:
-        wrong += {Gt: [bound.bound, bound.bound - 1], Ge: [bound.bound - 1], Le: [bound.bound + 1], Lt: [bound.bound]}[type(bound)]
+        wrong += {Gt: [bound.bound, bound.bound - 1], Ge: [bound.bound - 1], Le: [bound.bound + 1], Lt: [bound.bound]}[
+            type(bound)
+        ]
     for value in wrong:
         for made in (lambda v=value: make(name, {param: v}), lambda v=value: learner_class(name)(**{param: v})):
             with pytest.raises(InvalidParams) as caught:
                 made()
-            assert str(caught.value).startswith(f"{learner_class(name).__name__}.{param}: expected {rule.expected()}, got ")
+            assert str(caught.value).startswith(
+                f"{learner_class(name).__name__}.{param}: expected {rule.expected()}, got "
+            )
 
 
 @every_learner

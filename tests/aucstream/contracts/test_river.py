@@ -92,9 +92,7 @@ def test_late_labels_are_counted_by_the_score_given_at_prediction(name):
     model = Pipeline(AutoScale(), make(name, {}))
     stamped = [({**x, "moment": i}, y) for i, (x, y) in enumerate(rows)]
     # the labels of each 50 rows come together, after the last of them was scored
-    evaluate.progressive_val_score(
-        stamped, model, metric, moment="moment", delay=lambda x, y: 49.5 - x["moment"] % 50
-    )
+    evaluate.progressive_val_score(stamped, model, metric, moment="moment", delay=lambda x, y: 49.5 - x["moment"] % 50)
     twin, by_hand = Pipeline(AutoScale(), make(name, {})), aucstream.metrics.AUC()
     for a in range(0, 600, 50):
         block = stamped[a : a + 50]
@@ -111,9 +109,7 @@ def test_late_labels_are_counted_by_the_score_given_at_prediction(name):
 
 @every_learner
 def test_a_learner_works_inside_bagging_and_model_selection(name):
-    bagging = ensemble.BaggingClassifier(
-        preprocessing.StandardScaler() | make(name, {}), n_models=3, seed=1
-    )
+    bagging = ensemble.BaggingClassifier(preprocessing.StandardScaler() | make(name, {}), n_models=3, seed=1)
     assert _phishing_auc(bagging) > 0.9
     halving = model_selection.SuccessiveHalvingClassifier(
         [Pipeline(scaler, make(name, {})) for scaler in (AutoScale(), BoundedNorm(), UnitNorm(), Standardize())],

@@ -1,0 +1,160 @@
+"""Entries, vocabulary, hashing: from dicts to rows."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aucstream import Hashing, Vocabulary
+from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.features.entries import INDICATOR, NUMERIC, entries_of
+
+VALUES = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(10**6), 10**6),
+    st.booleans(),
+    st.none(),
+    st.text("abc=", max_size=3),
+    st.lists(st.text("xyz", max_size=2), max_size=3),
+)
+ROWS = st.dictionaries(st.one_of(st.text("abc=", max_size=2), st.integers(0, 5)), VALUES, max_size=6)
+
+
+def test_each_kind_of_value_becomes_its_entries():
+    x = {
+        "number": 2, "flag": True, "off": False, "word": "v", "tags": ["u", "v", "u"], "none": None,
+        3: np.float32(0.5), "set": {"q"}, "empty": [], "np": np.bool_(True), "dec": decimal.Decimal("0.25"),
+        "frac": fractions.Fraction(1, 4), "blank": "",
+    }  # fmt: skip
+    assert entries_of(x) == [
+        ("number", 2.0, NUMERIC),
+        ("flag", 1.0, INDICATOR),
+        ("off", 0.0, INDICATOR),
+        ("word=v", 1.0, INDICATOR),
+        ("tags=u", 1.0, INDICATOR),
+        ("tags=v", 1.0, INDICATOR),
+        (3, 0.5, NUMERIC),
+        ("set=q", 1.0, INDICATOR),
+        ("np", 1.0, INDICATOR),
+        ("dec", 0.25, NUMERIC),
+        ("frac", 0.25, NUMERIC),
+        ("blank=", 1.0, INDICATOR),
+    ]
+
+
+@given(ROWS)
+def test_entries_have_names_that_differ_and_finite_values_or_are_refused(x):
+    try:
+        entries = entries_of(x)
+    except InvalidBlock as error:
+        assert "names that differ" in str(error)
+        return
+    assert len({name for name, _, _ in entries}) == len(entries)
+    assert all(math.isfinite(value) for _, value, _ in entries)
+
+
+@pytest.mark.parametrize(
+    "value", [np.complex128(1), np.datetime64("2026-01-01"), np.bytes_(b"x"), np.array([1.0]), object()]
+)
+def test_a_value_of_another_kind_is_refused_by_name(value):
+    with pytest.raises(InvalidBlock, match=r"\['f'\]"):
+        entries_of({"f": value})
+
+
+@given(st.lists(ROWS, max_size=8))
+def test_a_vocabulary_gives_each_name_one_column_and_a_row_back_as_it_came(rows):
+    vocabulary = Vocabulary()
+    for x in rows:
+        try:
+            entries = entries_of(x)
+        except InvalidBlock:
+            continue
+        idx, val = vocabulary.learn(x)
+        columns = range(val.size) if idx is None else idx
+        got = {vocabulary.names[j]: float(v) for j, v in zip(columns, val, strict=True)}
+        assert got == {name: value for name, value, _ in entries}
+    assert len(set(vocabulary.names)) == len(vocabulary.names) == vocabulary.width
+
+
+@given(ROWS, ROWS)
+def test_looking_up_adds_nothing_and_a_preview_is_forgotten(first, second):
+    vocabulary = Vocabulary()
+    try:
+        vocabulary.learn(first)
+        entries_of(second)
+    except InvalidBlock:
+        return
+    before = [a.tobytes() for a in vocabulary.state_dict()[0].values()], vocabulary.state_dict()[1]
+    vocabulary.look_up(second)
+    with vocabulary.previewed(second) as (idx, val):
+        seen = vocabulary.width
+        assert val.size == 0 or (max(range(val.size)) if idx is None else idx.max()) < seen
+    assert ([a.tobytes() for a in vocabulary.state_dict()[0].values()], vocabulary.state_dict()[1]) == before
+    assert [x.tolist() if x is not None else x for x in vocabulary.learn(first)] == [
+        x.tolist() if x is not None else x for x in vocabulary.learn(first)
+    ]
+
+
+def test_a_full_vocabulary_leaves_new_names_out_and_counts_them():
+    vocabulary = Vocabulary(capacity=2)
+    vocabulary.learn({"a": 1.0, "b": 2.0, "c": 3.0})
+    idx, val = vocabulary.learn({"c": 1.0, "b": 5.0})
+    assert vocabulary.names == ["a", "b"]
+    assert vocabulary.dropped == 2
+    assert (idx.tolist(), val.tolist()) == ([1], [5.0])
+    with pytest.raises(InvalidBlock, match="capacity"):
+        Vocabulary(capacity=2).columns(3, learn=True)
+
+
+def test_rewinding_forgets_names_and_what_they_said_of_the_model():
+    vocabulary = Vocabulary()
+    mark = vocabulary.mark()
+    vocabulary.learn({"a": True})
+    vocabulary.rewind(mark)
+    assert (vocabulary.width, vocabulary.words) == (0, False)
+    assert vocabulary.columns(3, learn=True) is None  # arrays are welcome again
+    assert vocabulary.kinds[:3].tolist() == [NUMERIC] * 3
+
+
+def test_the_kind_that_a_name_came_with_first_stays():
+    vocabulary = Vocabulary()
+    vocabulary.learn({"a": True, "b": 1.0})
+    vocabulary.learn({"a": 3.0, "b": False})
+    assert vocabulary.kinds[:2].tolist() == [INDICATOR, NUMERIC]
+
+
+@given(ROWS)
+def test_hashing_is_stable_and_adds_what_collides(x):
+    try:
+        entries = entries_of(x)
+    except InvalidBlock:
+        return
+    tiny = Hashing(1)
+    idx, val = tiny.learn(x)
+    total = sum(value for _, value, _ in entries)
+    assert val.sum() == pytest.approx(total, rel=1e-9, abs=1e-9 * sum(abs(v) for _, v, _ in entries))
+    assert tiny.width == 2
+    assert idx is None or len(set(idx.tolist())) == idx.size
+    again = Hashing(1).look_up(x)
+    assert again[1].tolist() == val.tolist()
+
+
+def test_hashing_keeps_a_string_and_an_integer_apart_and_its_columns_for_ever():
+    hashing = Hashing(18)
+    assert hashing._column("3") != hashing._column(3)
+    assert [hashing._column(name) for name in ("a", "user=7", 0)] == [255396, 151491, 62330]
+
+
+@pytest.mark.parametrize("make", [lambda v: Hashing(v), lambda v: Vocabulary(v)], ids=["hashing", "vocabulary"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "8", None, True, math.nan])
+def test_sizes_out_of_bounds_are_refused(make, value):
+    with pytest.raises(InvalidParams, match="expected an integer"):
+        make(value)
+    with pytest.raises(InvalidParams, match="28"):
+        Hashing(29)
