@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ Floats = NDArray[np.float64]
 Chunk = Block | Rows
 
 CHUNK_ROWS = 8192
+COMPILE_ROWS = 64  # past the first change of units on a scaler's schedule
 
 
 @dataclass(slots=True)
@@ -40,7 +42,7 @@ class Progress:
     test : AreaEstimate or None
         AUC on held-out rows after the last one.
     seconds : float
-        Spent in learning and scoring, not in reading.
+        Spent in learning and scoring; not in reading, nor in compiling kernels.
     """
 
     model: RankingClassifier
@@ -75,19 +77,43 @@ class Progress:
 
 
 class Race:
-    """Several models over the same stream, chunk by chunk: the file is read once for all."""
+    """Several models over the same stream, chunk by chunk: the file is read once for all.
+
+    Attributes
+    ----------
+    lanes : list of Progress
+        In the order of the models.
+    warm : bool
+        Whether the kernels are compiled; see `compile`.
+    """
 
     def __init__(self, models: Sequence[RankingClassifier], *, window: int | None = None) -> None:
         self.lanes = [Progress(model, window) for model in models]
+        self.warm = False
         self._signs: list[Floats] = []
         self._scores: list[list[Floats]] = [[] for _ in models]
         self._metrics = [AUC(window) for _ in models]
         self._first_pass = True
 
+    def compile(self, chunk: Chunk, done: Callable[[], None] = lambda: None) -> None:
+        """Let a throw-away copy of each model learn the first rows of a chunk, so that no kernel is compiled later.
+
+        Called by the first `learn` at the latest. `done` is called after each model.
+        """
+        head = _rows(chunk, 0, min(len(chunk), COMPILE_ROWS))
+        for lane in self.lanes:
+            throwaway = copy.deepcopy(lane.model)
+            throwaway.learn_chunk(head)
+            throwaway.score_chunk(head)
+            done()
+        self.warm = True
+
     def learn(self, chunk: Chunk) -> None:
         """Score and learn a chunk in every model."""
         if not len(chunk):
             return
+        if not self.warm:
+            self.compile(chunk)
         if self._first_pass:
             self._signs.append(np.array(chunk.y))
         for lane, scores, metric in zip(self.lanes, self._scores, self._metrics, strict=True):
@@ -124,6 +150,13 @@ class Race:
                 lane.seconds += time.perf_counter() - start
         for lane, got in zip(self.lanes, scores, strict=True):
             lane.test = area(np.concatenate(signs), np.concatenate(got)) if signs else AreaEstimate(math.nan, math.nan)
+
+
+def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
+    if isinstance(chunk, Block):
+        return chunk.rows(start, stop)
+    part = slice(start, stop)
+    return Rows(chunk.features[part], chunk.y[part], chunk.weights[part], chunk.lines[part])
 
 
 def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS) -> list[Chunk]:

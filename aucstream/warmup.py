@@ -36,6 +36,9 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
     scores = np.array([0.5, 0.25, 0.5, 0.75])
     for metric in (AUC(), AUC(window=3), FadingAUC()):
         metric.update_many(signs, scores)
+        metric.get()
+        metric.update(True, 0.5)  # one row has its own way
+        metric.get()
         metric.interval()
         metric.roc()
     PairedAUC(window=3).update_many(signs, scores, scores)

@@ -19,10 +19,6 @@ def main() -> None:
     except AucstreamError as error:
         print(f"aucstream: {error}", file=sys.stderr)
         raise SystemExit(REFUSED) from None
-    except BrokenPipeError:
-        # the reader of our output went away: not an error of ours
-        sys.stderr.close()
-        raise SystemExit(0) from None
     except OSError as error:
         print(f"aucstream: {error}", file=sys.stderr)
         raise SystemExit(FAILED) from None

@@ -7,7 +7,7 @@ import importlib
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +21,11 @@ from aucstream import __version__
 from aucstream.cli.chosen import Chosen, chosen_models
 from aucstream.cli.plot import check_plot, draw
 from aucstream.constraints import rules_of
-from aucstream.errors import InvalidParams
+from aucstream.errors import BadSnapshot, InvalidParams
 from aucstream.evaluate import Chunk, Race, shuffled
 from aucstream.evaluate import Progress as Lane
 from aucstream.io import Reader, read
+from aucstream.learners.face import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
 
 app = typer.Typer(
@@ -51,8 +52,8 @@ Format = Annotated[
 Shuffle = Annotated[
     bool, typer.Option("--shuffle", help="random order by --seed (held in memory); file order otherwise")
 ]
-Passes = Annotated[int, typer.Option(min=1, help="passes over DATA")]
-Seed = Annotated[int, typer.Option(help="of the shuffle and of the models")]
+Passes = Annotated[int, typer.Option(help="passes over DATA")]
+Seed = Annotated[int, typer.Option(help="of the shuffle and of the models, 0 or more")]
 
 
 def _version(asked: bool) -> None:
@@ -81,7 +82,7 @@ def models() -> None:
         fresh = cls()
         params = ", ".join(f"{param}={getattr(fresh, param)!r}" for param in rules_of(cls))
         table.add_row(name, (cls.__doc__ or "").strip().splitlines()[0], params, entry.step, entry.paper)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    _console(160).print(table)
 
 
 @app.command()
@@ -92,7 +93,7 @@ def evaluate(
     scale: Scale = "auto",
     shuffle: Shuffle = False,
     passes: Passes = 1,
-    window: Annotated[int | None, typer.Option(min=1, help="rows the plotted AUC looks back on; all otherwise")] = None,
+    window: Annotated[int | None, typer.Option(help="rows the plotted AUC looks back on; all otherwise")] = None,
     seed: Seed = 0,
     label: Label = None,
     positive: Positive = None,
@@ -103,14 +104,14 @@ def evaluate(
 ) -> None:
     """Score each row, then learn it; compare algorithms by AUC, with interval and held-out AUC."""
     check_plot(plot)
+    _check_numbers(passes=passes, window=window, seed=seed)
     chosen = chosen_models(model)
     race = Race([one.pipeline(scale, seed) for one in chosen], window=window)
     options = Options(label, positive, delimiter, format)
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
-            reader = _open(test, options)
-            race.test(_watched(reader, progress, "test"))
+            race.test(_watched(_open(test, options), progress, "test"))
     if as_json:
         for one, lane in zip(chosen, race.lanes, strict=True):
             typer.echo(json.dumps(_result(one, lane), allow_nan=False))
@@ -137,11 +138,11 @@ def train(
     """Learn a file and save the model."""
     from aucstream import snapshot
 
+    _check_numbers(passes=passes, seed=seed)
     chosen = chosen_models([model])
     if len(chosen) != 1:
         raise InvalidParams("--model", "one algorithm", model)
-    if not out.resolve().parent.is_dir():
-        raise InvalidParams("--out", "a file in a folder that exists", str(out))
+    _check_out(out)
     race = Race([chosen[0].pipeline(scale, seed)])
     options = Options(label, positive, delimiter, format)
     with _progress() as progress:
@@ -164,16 +165,18 @@ def score(
     format: Format = None,
 ) -> None:
     """Score the rows of a file: one line {"score", "probability"} each."""
-    from aucstream import load
-
-    model = load(file)
+    model, _ = _saved(file)
+    calibrated = getattr(model, "calibration", "logistic") != "none"
     options = Options(label, None, delimiter, format)
+    if out is not None:
+        _check_out(out)
     with contextlib.ExitStack() as stack:
+        reader = stack.enter_context(_open(data, options, labelled=False))
         target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
-        for chunk in _open(data, options, labelled=False):
+        for chunk in reader:
             scores = model.score_chunk(chunk)
-            probabilities = model.probabilities(scores)
-            for number, probability in zip(scores.tolist(), probabilities.tolist(), strict=True):
+            probabilities = model.probabilities(scores).tolist() if calibrated else [None] * len(scores)
+            for number, probability in zip(scores.tolist(), probabilities, strict=True):
                 target.write(json.dumps({"score": number, "probability": probability}) + "\n")
 
 
@@ -184,11 +187,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
 ) -> None:
     """Look inside a saved model: algorithm, rows, AUC, largest weights."""
-    from aucstream import snapshot
-    from aucstream.loading import model_from_state
-
-    arrays, meta = snapshot.unpack(file.read_bytes())
-    model = model_from_state(arrays, meta)
+    model, meta = _saved(file)
     learner = meta.get("learner", meta)
     training = meta.get("training", {})
     try:
@@ -214,8 +213,8 @@ def inspect(
     table = Table(show_header=False, title=str(file), title_justify="left")
     for key, value in facts.items():
         if key != "weights":
-            table.add_row(key, _shown(value) if isinstance(value, float) else str(value))
-    console = Console(width=None if sys.stdout.isatty() else 120)
+            table.add_row(key, _shown(value) if value is None or isinstance(value, float) else str(value))
+    console = _console(120)
     console.print(table)
     if weights:
         largest = Table("name", "weight", title="largest weights", title_justify="left")
@@ -259,8 +258,9 @@ class Options:
     format: str | None
 
 
-def _open(path: str, options: Options, *, labelled: bool = True) -> Reader:
-    return read(
+def _open(path: str, options: Options, *, labelled: bool = True, told: bool = True) -> Reader:
+    """Open DATA; say (`told`) what delimiter was sniffed."""
+    reader = read(
         path,
         label=options.label,
         positive=options.positive,
@@ -268,6 +268,43 @@ def _open(path: str, options: Options, *, labelled: bool = True) -> Reader:
         format=options.format,
         labelled=labelled,
     )
+    if told and reader.delimiter is not None:
+        print(f"{reader.name}: delimiter {reader.delimiter!r}", file=sys.stderr)
+    return reader
+
+
+def _saved(file: Path) -> tuple[RankingClassifier, dict[str, Any]]:
+    """Return a saved model and its header; every refusal names the file."""
+    from aucstream import snapshot
+    from aucstream.loading import model_from_state
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InvalidParams("model", f"a saved model that can be read ({error.strerror})", str(file)) from error
+    try:
+        arrays, meta = snapshot.unpack(data)
+        return model_from_state(arrays, meta), meta
+    except BadSnapshot as error:
+        raise type(error)(str(file), error.expected, error.got, path=error.path) from error
+
+
+def _check_numbers(**options: int | None) -> None:
+    for name, value in options.items():
+        least = 0 if name == "seed" else 1
+        if value is not None and value < least:
+            raise InvalidParams(f"--{name}", f"a whole number >= {least}", value)
+
+
+def _check_out(out: Path) -> None:
+    """Raise where a file cannot be written, before the work is done."""
+    if not out.resolve().parent.is_dir() or out.is_dir():
+        raise InvalidParams("--out", "a file in a folder that exists", str(out))
+
+
+def _console(width: int) -> Console:
+    """Standard output; names from data are shown as they are, not as markup."""
+    return Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False, highlight=False)
 
 
 def _run(
@@ -281,24 +318,27 @@ def _run(
 ) -> None:
     """Feed `data` to all models, `passes` times; each pass of a shuffled run has its own order."""
     held: list[Chunk] | None = None
-    if data == "-" and (passes > 1 or seed is not None):
+    if data == "-" and passes > 1:
         held = list(_watched(_open(data, options), progress, "read"))
     for number in range(passes):
         name = "learn" if passes == 1 else f"pass {number + 1}"
-        if held is None and (seed is not None or number == 0):
-            reader = _open(data, options)
-            if reader.delimiter is not None and number == 0:
-                print(f"{reader.name}: delimiter {reader.delimiter!r}", file=sys.stderr)
-            chunks: Any = _watched(reader, progress, name)
-        elif held is None:
-            chunks = _watched(_open(data, options), progress, name)
-        else:
-            chunks = held
+        chunks: Iterable[Chunk] = (
+            held if held is not None else _watched(_open(data, options, told=number == 0), progress, name)
+        )
         if seed is not None:
             chunks = shuffled(chunks, seed + number)
         for chunk in chunks:
+            if not race.warm:
+                _compile(race, chunk, progress)
             race.learn(chunk)
         race.end_pass()
+
+
+def _compile(race: Race, chunk: Chunk, progress: Progress) -> None:
+    """Compile the kernels, or load them, before time is measured."""
+    task = progress.add_task("compile", total=len(race.lanes), rows=0)
+    race.compile(chunk, done=lambda: progress.advance(task))
+    progress.remove_task(task)
 
 
 def _progress() -> Progress:
@@ -381,4 +421,4 @@ def _print_results(chosen: list[Chosen], lanes: list[Lane], data: str, test: str
             f"{result['seconds']:.2f}",
             "-" if result["rows_per_second"] is None else f"{result['rows_per_second']:,.0f}",
         )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    _console(120).print(table)
