@@ -25,17 +25,19 @@ def main() -> None:
     parser.add_argument("--model", default="phishing")
     parser.add_argument("--bulk", action="store_true", help="one streamed NDJSON request instead of one each")
     options = parser.parse_args()
-    with httpx.Client(base_url=f"{options.url}/v1/models/{options.model}", timeout=60) as client:
-        client.put("", json={"algorithm": "psam"}).raise_for_status()
+    model = f"/v1/models/{options.model}"
+    # the first model of an algorithm may wait for its kernels to be compiled
+    with httpx.Client(base_url=options.url, timeout=300) as client:
+        client.put(model, json={"algorithm": "psam"}).raise_for_status()
         if options.bulk:
             headers = {"Content-Type": "application/x-ndjson"}
-            answer = client.post("/learn-many", content=lines(), headers=headers).raise_for_status()
+            answer = client.post(f"{model}/learn-many", content=lines(), headers=headers).raise_for_status()
             print(answer.json())
             return
         last = None
         for line in lines():
             # every example carries an id, so a producer that is not sure may send it again
-            last = client.post("/learn-one", content=line, headers={"Content-Type": "application/json"})
+            last = client.post(f"{model}/learn-one", content=line, headers={"Content-Type": "application/json"})
             last.raise_for_status()
         print(last.json() if last else "nothing to send")
 

@@ -14,6 +14,8 @@ import pytest
 from tests.data import ROOT
 from tests.service.running import Running
 
+pytestmark = pytest.mark.slow
+
 PHISHING_ROWS = 1250
 
 

@@ -166,6 +166,7 @@ def health(image: Image, port: int) -> int:
     return check.returncode
 
 
+@pytest.mark.slow
 def test_the_service_starts_from_a_read_only_tree_and_compiles_nothing_again(image: Image) -> None:
     cache, data, port = image.private("run"), image.private("data"), free_port()
     before = kernels(image.cache)
@@ -197,6 +198,7 @@ def test_the_service_starts_from_a_read_only_tree_and_compiles_nothing_again(ima
     assert kernels(cache) == before
 
 
+@pytest.mark.slow
 def test_the_image_of_these_tests_cannot_be_written_by_its_user(image: Image) -> None:
     if image.user is None:
         pytest.skip("not root, or no interpreter that another user may run: the entry point ran as this user")
@@ -206,6 +208,7 @@ def test_the_image_of_these_tests_cannot_be_written_by_its_user(image: Image) ->
         assert "PermissionError" in err
 
 
+@pytest.mark.slow
 def test_numba_takes_the_copied_kernels_for_its_own(image: Image) -> None:
     cache = image.private("hits")
     prepare = "import sys, pathlib, service.container as c; print(c.prepare_cache(*map(pathlib.Path, sys.argv[1:])))"
@@ -219,6 +222,7 @@ def test_numba_takes_the_copied_kernels_for_its_own(image: Image) -> None:
     assert misses == 0
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_it_starts_uncached_and_says_so(image: Image) -> None:
     data, port = image.private("data"), free_port()
     blocked = image.private("blocked") / "file"
