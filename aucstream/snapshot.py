@@ -52,7 +52,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
     from aucstream import __version__
 
     header = json.dumps({"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False)
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     # Written here, not by the library: it puts the metadata in another order every time, and equal models
     # are to be equal bytes. Widest types first, so that every array is aligned.
     names = sorted(contiguous, key=lambda name: (-contiguous[name].itemsize, name))

@@ -270,3 +270,12 @@ def test_fit_starts_anew_and_is_the_same_every_time(variant):
     assert bare(variant).fit(X.tolist(), y.tolist(), epochs=2).to_bytes() == first
     assert bare(variant).fit(X, y, epochs=3).to_bytes() != first
     assert same(bare(variant).fit(csr(X), y, epochs=2).decision_function(X), model.decision_function(X))
+
+
+@every_variant
+@alone_and_piped
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_of_a_model_that_has_learned_nothing_yet_takes_names_as_the_model_does(variant, form, how):
+    X, y = stream(60, d=20)
+    made = COPIES[how](FORMS[form](variant))
+    assert state(learn_dicts(made, X, y)) == state(learn_dicts(FORMS[form](variant), X, y))
