@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def test_learn_many_in_any_split_equals_the_loop_to_the_last_bit(variant, form):
     whole = FORMS[form](variant)
     whole.learn_many(frame(X), y)
     uneven = FORMS[form](variant)
-    for a, b in zip(UNEVEN, UNEVEN[1:], strict=False):
+    for a, b in itertools.pairwise(UNEVEN):
         uneven.learn_many(frame(X[a:b]), y[a:b])
     assert state(whole) == state(loop)
     assert state(uneven) == state(loop)
@@ -55,7 +56,7 @@ def test_partial_fit_in_any_split_equals_row_by_row_to_the_last_bit(variant, for
     rows = csr(X) if kind == "csr" else X
     whole = FORMS[form](variant).partial_fit(rows, y)
     uneven, single = FORMS[form](variant), FORMS[form](variant)
-    for a, b in zip(UNEVEN, UNEVEN[1:], strict=False):
+    for a, b in itertools.pairwise(UNEVEN):
         uneven.partial_fit(rows[a:b], y[a:b])
     for i in range(1000):
         single.partial_fit(rows[i : i + 1], y[i : i + 1])

@@ -127,7 +127,7 @@ def test_l7_every_spelling_of_a_label_makes_the_same_model(name):
         y.tolist(),
     ):
         assert state(bare(name).partial_fit(X, labels)) == arrays
-    with pytest.raises(InvalidLabel, match="'spam'.*row 39"):
+    with pytest.raises(InvalidLabel, match=r"'spam'.*row 39"):
         bare(name).partial_fit(X, [*y.tolist()[:39], "spam"])
 
 
