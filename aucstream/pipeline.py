@@ -140,10 +140,6 @@ class Pipeline(RankingClassifier):
         return self._parts.learner
 
     @property
-    def _encoder(self) -> Encoder:  # type: ignore[override]
-        return self._parts.encoder
-
-    @property
     def _ledger(self) -> Floats:  # type: ignore[override]
         return self._parts.learner._ledger
 
@@ -166,6 +162,13 @@ class Pipeline(RankingClassifier):
             learner,
             None if auto else self._scaler_name,
         )
+        self._encoder = encoder
+
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """Return a pipeline with the same steps; with its state too where attributes are included."""
+        made = super().clone(new_params, include_attributes)
+        made._encoder = made._parts.encoder  # copied apart, they would be two
+        return made
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -242,24 +245,28 @@ class Pipeline(RankingClassifier):
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
         parts = self._parts
         scaling, encoder = parts.scaling, parts.encoder
-        if parts.resolved is None or (scaling.scheduled and scaling.rows_until_change() == 1):
-            row = _named_row(idx, val, np.array([sign]), np.array([weight]), encoder.width)
-            return self._learn(row).item()
-        if not scaling.scheduled:
-            return parts.learner._learn_row(idx, val, sign, weight)
-        scaling.widen(encoder.width)
-        z, length = scaling.forward_row(idx, val, encoder.kinds)
-        score = parts.learner._learn_row(idx, z, sign, weight)
-        if score == score:
-            scaling.observe_row(idx, val, length, encoder.kinds)
-        return score
+        if parts.resolved is not None:
+            if not scaling.scheduled:
+                return parts.learner._learn_row(idx, val, sign, weight)
+            if encoder.width > len(scaling.columns):
+                scaling.widen(encoder.width)
+            z = scaling.take_row(idx, val, encoder.kinds)
+            if z is not None:
+                score = parts.learner._learn_row(idx, z, sign, weight)
+                if score != score:
+                    scaling.give_back(idx, val)
+                return score
+        row = _named_row(idx, val, np.array([sign]), np.array([weight]), encoder.width)
+        return self._learn(row).item()
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         parts = self._parts
-        if not parts.scaling.scheduled:
+        scaling, encoder = parts.scaling, parts.encoder
+        if not scaling.scheduled:
             return parts.learner._score_row(idx, val)
-        parts.scaling.widen(parts.encoder.width)
-        z, _ = parts.scaling.forward_row(idx, val, parts.encoder.kinds)
+        if encoder.width > len(scaling.columns):
+            scaling.widen(encoder.width)
+        z, _ = scaling.forward_row(idx, val, encoder.kinds)
         return parts.learner._score_row(idx, z)
 
     def _probability(self, score: float) -> float:
@@ -384,6 +391,7 @@ class Pipeline(RankingClassifier):
         made._parts = _Parts(
             learner._encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"]
         )
+        made._encoder = learner._encoder
         return made
 
 

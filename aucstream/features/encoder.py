@@ -37,12 +37,25 @@ class _Plan:
     def fill(self, x: Mapping[Any, Any]) -> bool:
         """Return whether `x` has these keys and numbers only; if so they are in the buffer."""
         try:
-            if list(x) != self.keys:
+            if [*x] != self.keys:
                 return False
             self.pack(self.target, 0, *x.values())
         except (struct.error, TypeError, AttributeError):  # no dict of numbers: the slow way says what it is
             return False
         return True
+
+
+class _NoPlan(_Plan):
+    """Fits no row."""
+
+    __slots__ = ()
+
+    def fill(self, x: Mapping[Any, Any]) -> bool:
+        """Return False."""
+        return False
+
+
+_NO_PLAN: _Plan = _NoPlan([], None)
 
 
 class Encoder(abc.ABC):
@@ -54,14 +67,18 @@ class Encoder(abc.ABC):
         Number of columns that may occur.
     kinds : ndarray of uint8
         Per column: 0 unknown, 1 numeric, 2 indicator; at least `width` long.
+    plan, score_plan : plan
+        `plan.fill(x)` says whether `x`, to be learned or scored, has the names of the row before and numbers
+        only. If so its row is `plan.idx`, `plan.buffer`, valid until the next call. Whether the numbers are
+        finite is left to the kernels: a step skips the row, a score is not finite.
     """
 
     width: int
     kinds: np.ndarray
 
     def __init__(self) -> None:
-        self._plan: _Plan | None = None  # of the last row learned
-        self._score_plan: _Plan | None = None  # of the last row scored whose names were all known
+        self.plan = _NO_PLAN  # of the last row learned
+        self.score_plan = _NO_PLAN  # of the last row scored whose names were all known
         self.missed = False  # whether the last row looked up had names that are not known
 
     # -- what an encoder defines ---------------------------------------------------------------
@@ -92,30 +109,17 @@ class Encoder(abc.ABC):
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def learn_fast(self, x: Mapping[Any, Any]) -> _Plan | None:
-        """Return the row of `x` where it has the names of the row before, and numbers only.
-
-        Whether they are finite is left to the kernel, which skips a row that is not.
-        """
-        plan = self._plan
-        return plan if plan is not None and plan.fill(x) else None
-
-    def look_up_fast(self, x: Mapping[Any, Any]) -> _Plan | None:
-        """Return the row of `x` as `learn_fast` does, for scoring; a score that is not finite tells."""
-        plan = self._score_plan
-        return plan if plan is not None and plan.fill(x) else None
-
     def learn(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
         """Return (columns, values) of a row that is learned; the arrays are valid until the next call."""
-        plan = self.learn_fast(x)
-        if plan is not None and all_finite(plan.buffer):
+        plan = self.plan
+        if plan.fill(x) and all_finite(plan.buffer):
             return plan.idx, plan.buffer
         return self._slow(x, learn=True)
 
     def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
         """Return (columns, values) of a row that is only scored; unknown names are left out."""
-        plan = self.look_up_fast(x)
-        if plan is not None and all_finite(plan.buffer):
+        plan = self.score_plan
+        if plan.fill(x) and all_finite(plan.buffer):
             self.missed = False
             return plan.idx, plan.buffer
         return self._slow(x, learn=False)
@@ -123,17 +127,16 @@ class Encoder(abc.ABC):
     @contextlib.contextmanager
     def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints | None, Floats]]:
         """Give (columns, values) of `x` as it would be learned; within, its new names have columns."""
-        mark, plans = self.mark(), (self._plan, self._score_plan)
+        mark, plans = self.mark(), (self.plan, self.score_plan)
         try:
             yield self._slow(x, learn=True)
         finally:
             self.rewind(mark)
-            self._plan, self._score_plan = plans
+            self.plan, self.score_plan = plans
 
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
         """Raise InvalidBlock where `x` could not be learned; change nothing."""
-        plan = self._plan
-        if plan is not None and isinstance(x, Mapping) and plan.fill(x) and all_finite(plan.buffer):
+        if isinstance(x, Mapping) and self.plan.fill(x) and all_finite(self.plan.buffer):
             return
         for name, _, _ in entries_of(x, path):
             self.check_name(name)
@@ -166,21 +169,25 @@ class Encoder(abc.ABC):
         if len(columns) == self.width and columns == list(range(self.width)):
             idx = None
         if plain and learn:
-            self._plan = _Plan(list(x), idx)
+            self.plan = _Plan(list(x), idx)
         elif plain and known:
-            self._score_plan = _Plan(list(x), idx)
+            self.score_plan = _Plan(list(x), idx)
         return idx, values
 
     def _unique(self) -> bool:
         return True
 
     def _forget_plans(self) -> None:
-        self._plan = self._score_plan = None
+        self.plan = self.score_plan = _NO_PLAN
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state["_plan"] = state["_score_plan"] = None
+        del state["plan"], state["score_plan"]  # their buffers are this encoder's
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_plans()
 
     # -- snapshots ----------------------------------------------------------------------------
 

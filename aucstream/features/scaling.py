@@ -16,13 +16,14 @@ import numpy as np
 
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.kernels import scaling as kernel
+from aucstream.kernels.jit import RowCall
 from aucstream.learners.state import UnitChange
 
 Norm = Literal["none", "bounded", "l2"]
 _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
 
-EVERY_ROW = 20  # below this the applied values change at every row
-GROWTH = 10  # later when the rows seen have grown by 1 / GROWTH
+_FORWARD_ROW = RowCall(kernel.forward_row)
+_TAKE_ROW = RowCall(kernel.take_row)
 
 
 class Scaling:
@@ -46,6 +47,7 @@ class Scaling:
         self.columns = np.zeros((0, kernel.WIDE))
         self._kind = _KINDS[norm]
         self._row = np.empty(0)
+        self._kept = np.empty(kernel.SIZE)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -56,9 +58,7 @@ class Scaling:
 
     def rows_until_change(self) -> int:
         """Return after how many more rows the applied values change (1: at the next row)."""
-        last = int(self.s[kernel.LAST])
-        step = 1 if last < EVERY_ROW else (last + GROWTH - 1) // GROWTH
-        return last + step - int(self.s[kernel.ROWS])
+        return int(kernel.rows_until_change(self.s))
 
     def widen(self, width: int) -> None:
         """Make room for `width` columns."""
@@ -89,12 +89,12 @@ class Scaling:
 
     def forward_row(self, idx: Ints | None, x: Floats, kinds: np.ndarray) -> tuple[Floats, float]:
         """Return (scaled values, norm before division) of one named row; valid until the next call."""
-        if self._row.size != x.size:
-            self._row = np.empty(x.size)
-        length = kernel.forward_row(
-            idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, self._row
-        )
-        return self._row, length
+        row = self._row
+        if row.size != x.size:
+            row = self._row = np.empty(x.size)
+        forward = _FORWARD_ROW.dense if idx is None else _FORWARD_ROW.sparse
+        length: float = forward(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row)
+        return row, length
 
     def _centres(self, block: Block) -> bool:
         return self.center and block.form is not Form.CSR
@@ -108,9 +108,23 @@ class Scaling:
             block.indptr, block.indices, block.values, sparse, self.standard, norms, scores, kinds, self.columns, self.s
         )
 
-    def observe_row(self, idx: Ints | None, x: Floats, length: float, kinds: np.ndarray) -> None:
-        """Take one learned named row into the estimates."""
-        kernel.observe_row(idx, x, False, self.standard, length, kinds, self.columns, self.s)
+    def take_row(self, idx: Ints | None, x: Floats, kinds: np.ndarray) -> Floats | None:
+        """Take one named row into the estimates; return its scaled values, valid until the next call.
+
+        None, and nothing changed, where the applied values change before this row.
+        """
+        row, kept = self._row, self._kept
+        if row.size != x.size:
+            row = self._row = np.empty(x.size)
+        if kept.size < kernel.SIZE + kernel.ESTIMATES * x.size:
+            kept = self._kept = np.empty(kernel.SIZE + kernel.ESTIMATES * x.size)
+        take = _TAKE_ROW.dense if idx is None else _TAKE_ROW.sparse
+        taken = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, kept)
+        return row if taken else None
+
+    def give_back(self, idx: Ints | None, x: Floats) -> None:
+        """Undo the last `take_row`, whose row was skipped."""
+        kernel.give_back(idx, x.size, self.standard, self.columns, self.s, self._kept)
 
     def change(self, row: Block, kinds: np.ndarray) -> UnitChange:
         """Take one row into the estimates and make them the applied values; return what changed."""

@@ -44,6 +44,7 @@ class Vocabulary(Encoder):
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         super().__init__()
         self.capacity: int = _CAPACITY.checked("Vocabulary.capacity", capacity)
+        self.width = 0
         self.names: list[Name] = []
         self.kinds = np.zeros(8, dtype=np.uint8)
         self.dropped = 0
@@ -51,11 +52,6 @@ class Vocabulary(Encoder):
         self.words = False  # a name is a string
         self._index: dict[Name, int] = {}
         self._identity = True  # column j is the integer name j, for all j
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """Number of names."""
-        return len(self.names)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -85,6 +81,7 @@ class Vocabulary(Encoder):
         if isinstance(name, str):
             self.words = True
         self.names.append(name)
+        self.width = column + 1
         self._index[name] = column
         if column >= self.kinds.size:
             self.kinds = np.concatenate([self.kinds, np.zeros(self.kinds.size, dtype=np.uint8)])
@@ -124,6 +121,7 @@ class Vocabulary(Encoder):
             del self._index[name]
         self.kinds[length : len(self.names)] = 0
         del self.names[length:]
+        self.width = length
         self._forget_plans()
 
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -144,6 +142,7 @@ class Vocabulary(Encoder):
         else:
             names = list(range(meta["width"]))
         made.names = names
+        made.width = len(names)
         made._index = {name: column for column, name in enumerate(names)}
         made._identity = "names" not in arrays
         made.words = any(isinstance(name, str) for name in names)

@@ -57,12 +57,15 @@ def calibrate(ledger, score, y, weight):
         ledger[CAL_SLOPE] = 1.0
         ledger[CAL_INTERCEPT] = math.log(ledger[CAL_POSITIVE] / ledger[CAL_NEGATIVE])
         ledger[CAL_H22] = 1.0
-        ledger[CAL_RMS2] = 1.0  # the unit of every margin; first scores are rounding noise
+        ledger[CAL_RMS2] = 1.0
     rows = ledger[CAL_ROWS] + 1.0
     forget = max(1.0 / MEMORY, 2.0 / (rows + 20.0))
+    # The scale starts at 1, the unit of every margin (first scores are rounding noise), and forgets that soon.
     rms2 = ledger[CAL_RMS2]
     size = min(abs(score), 10.0 * math.sqrt(rms2))
-    rms2 = max(RMS2_MIN, min(RMS2_MAX, rms2 + forget * (size * size - rms2)))
+    mean = max(0.0, rms2 - rows**-4.0)
+    mean += forget * (size * size - mean)
+    rms2 = max(RMS2_MIN, min(RMS2_MAX, mean + (rows + 1.0) ** -4.0))
     ledger[CAL_ROWS] = rows
     ledger[CAL_RMS2] = rms2
     s = max(-CUT, min(CUT, score / math.sqrt(rms2)))
@@ -102,11 +105,15 @@ def shift_calibration(ledger, shift):
 
 
 @jit
+def probability(ledger, score):
+    """Return the probability of a score; one half until both classes were seen."""
+    if ledger[CAL_ON] == 0.0:
+        return 0.5
+    return sigmoid(ledger[CAL_SLOPE] * (score / math.sqrt(ledger[CAL_RMS2])) + ledger[CAL_INTERCEPT])
+
+
+@jit
 def probabilities(ledger, scores, out):
     """Write to out (n,) the probability of each score (n,); one half until both classes were seen."""
-    if ledger[CAL_ON] == 0.0:
-        out[:] = 0.5
-        return
-    rms = math.sqrt(ledger[CAL_RMS2])
     for i in range(scores.size):
-        out[i] = sigmoid(ledger[CAL_SLOPE] * (scores[i] / rms) + ledger[CAL_INTERCEPT])
+        out[i] = probability(ledger, scores[i])

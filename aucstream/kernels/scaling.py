@@ -14,6 +14,7 @@ from aucstream.kernels.linear import norm
 
 COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV = range(8)
 WIDE = 8
+ESTIMATES = 6  # the first of them; the rest is applied
 
 ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
 SIZE = 6
@@ -27,6 +28,8 @@ HUGE = 1e6  # ratio of a value to those before that makes a young column start a
 HUGE_NORM = 1e3  # the same for row norms
 NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
+EVERY_ROW = 20.0  # rows below which the applied values change at every row
+GROWTH = 10.0  # later when the rows seen have grown by 1 / GROWTH
 EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square stays finite
 
 
@@ -36,11 +39,11 @@ def enter(j, x, columns):
 
     A young column forgets values so large that what comes now would vanish beside them.
     """
-    if 0.0 < columns[j, COUNT] < 2.0 * YOUNG and x != 0.0:
-        if abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
-            columns[j, COUNT] = 0.0
-            columns[j, MEAN] = 0.0
-            columns[j, M2] = 0.0
+    young = 0.0 < columns[j, COUNT] < 2.0 * YOUNG
+    if young and x != 0.0 and abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
+        columns[j, COUNT] = 0.0
+        columns[j, MEAN] = 0.0
+        columns[j, M2] = 0.0
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
@@ -224,6 +227,53 @@ def forward_row(idx, x, standard, centred, kind, kinds, columns, s, out):
     length = norm(out)
     divide(out, s[APPLIED_K2], kind, length)
     return length
+
+
+@jit
+def rows_until_change(s):
+    """Return after how many more rows the applied values change (1: at the next row)."""
+    last = s[LAST]
+    step = 1.0 if last < EVERY_ROW else math.ceil(last / GROWTH)
+    return last + step - s[ROWS]
+
+
+@jit
+def take_row(idx, x, standard, centred, kind, kinds, columns, s, out, kept):
+    """Write the scaled row to out (n,) and take the row into the estimates; `give_back` undoes that.
+
+    Returns False, and writes nothing, where the applied values change before this row. Writes columns, s,
+    out and what the estimates were to kept (SIZE + ESTIMATES n,).
+    """
+    if rows_until_change(s) == 1.0:
+        return False
+    for m in range(SIZE):
+        kept[m] = s[m]
+    if standard:
+        for k in range(x.size):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            for m in range(ESTIMATES):
+                kept[SIZE + ESTIMATES * k + m] = columns[j, m]
+    length = forward_row(idx, x, standard, centred, kind, kinds, columns, s, out)
+    observe_row(idx, x, False, standard, length, kinds, columns, s)
+    return True
+
+
+@jit
+def give_back(idx, n, standard, columns, s, kept):
+    """Restore the estimates as they were before `take_row` of a row of n values; writes columns, s."""
+    for m in range(SIZE):
+        s[m] = kept[m]
+    if standard:
+        for k in range(n - 1, -1, -1):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            for m in range(ESTIMATES):
+                columns[j, m] = kept[SIZE + ESTIMATES * k + m]
 
 
 @jit

@@ -103,12 +103,11 @@ class Learner(RankingClassifier):
 
     def __getstate__(self) -> dict[str, Any]:
         # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_one")}
+        return {name: value for name, value in self.__dict__.items() if name != "_program"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__["_program"] = self._chosen_program()
-        self.__dict__["_one"] = _OneRow()
 
     @property
     def _is_stochastic(self) -> bool:
@@ -129,7 +128,6 @@ class Learner(RankingClassifier):
         self._capacity = max(SMALLEST_WIDTH, self._encoder.width)
         self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots())
         self._ledger = np.zeros(ledger.SIZE)
-        self._one = _OneRow()
         if self._random:
             self._field("generator")[:] = seeded(self._seed)
         self._begin()
@@ -163,15 +161,18 @@ class Learner(RankingClassifier):
             self._ensure(self._encoder.width)
         if self._buffered:
             self._reserve(val.size, val.size)
-        return self._program.learn_row(*self._arrays, self._ledger, idx, val, sign, weight, *self._kernel_params)
+        call = self._program.learn_one
+        learn = call.dense if idx is None else call.sparse
+        score: float = learn(*self._arrays, self._ledger, idx, val, sign, weight, *self._kernel_params)
+        return score
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         if self._encoder.width > self._capacity:
             self._ensure(self._encoder.width)
-        one = self._one
-        one.indptr[1] = val.size
-        self._program.score_block(*self._arrays, self._ledger, one.indptr, idx, val, one.out, *self._kernel_params)
-        return one.out.item()
+        call = self._program.score_one
+        score_of = call.dense if idx is None else call.sparse
+        score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
+        return score
 
     def _learn(self, block: Block) -> Floats:
         self._ensure(max(block.width, self._encoder.width))
@@ -365,16 +366,6 @@ class Learner(RankingClassifier):
         if type(other) is not type(self):
             raise CannotMerge(f"{name}.merge", f"a {name}", type(other).__name__)
         raise CannotMerge(f"{name}.merge", "a learner with an exact merge", f"{name}, whose state is a path, not a sum")
-
-
-class _OneRow:
-    """Arrays for scoring one row, made once."""
-
-    __slots__ = ("indptr", "out")
-
-    def __init__(self) -> None:
-        self.indptr = np.zeros(2, dtype=np.int64)
-        self.out = np.zeros(1)
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,8 @@ from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
 from aucstream.features.intake import adopted, array_block, check_dicts, dict_block, frame_rows, is_sparse
 from aucstream.features.vocabulary import Vocabulary
-from aucstream.kernels.calibration import probabilities
+from aucstream.kernels.calibration import probabilities, probability
+from aucstream.kernels.jit import RowCall
 from aucstream.kernels.ledger import (
     CAL_INTERCEPT,
     CAL_ON,
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 
     from aucstream.io.rows import Rows
 
+MANY = 16  # fewer rows are learned and scored one by one: making a block of them costs more
 TAME = 1e100  # rows with larger values go one by one, so that a skipped row leaves no name behind
+
+_PROBABILITY = RowCall(probability)
 
 _PLAIN_LABELS = {True: POSITIVE, False: NEGATIVE, -1: NEGATIVE}
 _PLAIN_LABEL_TYPES = frozenset({bool, int, float})
@@ -119,18 +123,17 @@ class RankingClassifier(base.MiniBatchClassifier):
         sign = _PLAIN_LABELS.get(y) if type(y) in _PLAIN_LABEL_TYPES else None
         if sign is None:
             sign = sign_of(y)
+        plan = self._encoder.plan
+        if w == 1.0 and plan.fill(x):
+            score = self._learn_row(plan.idx, plan.buffer, sign, 1.0)
+            if score == score:
+                return
+            # skipped, nothing changed: the slow way says why
         self._learn_dict(x, sign, w)
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
         """Learn one dict with its sign; return the score before the update."""
-        if weight == 1.0:
-            plan = self._encoder.learn_fast(x)
-            if plan is not None:
-                score = self._learn_row(plan.idx, plan.buffer, sign, 1.0)
-                if score == score:
-                    return score
-                # skipped, nothing changed: the slow way says why
-        else:
+        if weight != 1.0:
             weight = float(weights_of([weight], 1)[0])
             if weight == 0.0:
                 if not isinstance(x, Mapping):
@@ -148,8 +151,8 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the ranking score of `x`: higher is more positive. Changes nothing."""
-        plan = self._encoder.look_up_fast(x)
-        if plan is not None:
+        plan = self._encoder.score_plan
+        if plan.fill(x):
             score = self._score_row(plan.idx, plan.buffer)
             if -math.inf < score < math.inf:
                 return score
@@ -185,13 +188,8 @@ class RankingClassifier(base.MiniBatchClassifier):
         raise NotImplementedError
 
     def _probability(self, score: float) -> float:
-        ledger = self._ledger
-        if ledger[CAL_ON] == 0.0:
-            return 0.5
-        z = ledger.item(CAL_SLOPE) * (score / math.sqrt(ledger.item(CAL_RMS2))) + ledger.item(CAL_INTERCEPT)
-        if z >= 0.0:
-            return 1.0 / (1.0 + math.exp(-z)) if z < 745.0 else 1.0
-        return math.exp(z) / (1.0 + math.exp(z)) if z > -745.0 else 0.0
+        p: float = _PROBABILITY.dense(self._ledger, score)
+        return p
 
     # -- frames ----------------------------------------------------------------------------------
 
@@ -213,6 +211,7 @@ class RankingClassifier(base.MiniBatchClassifier):
             Once, at the end, with the numbers of the rows that were skipped.
         """
         rows = frame_rows(X)
+        check_dicts(self._encoder, rows)
         self._raise_skipped(self._learn_dicts(rows, signs_of(y, len(rows)), weights_of(w, len(rows))))
 
     def score_many(self, X: pd.DataFrame) -> pd.Series:
@@ -237,9 +236,11 @@ class RankingClassifier(base.MiniBatchClassifier):
         return pd.Series(p > 0.5, index=X.index, dtype=bool)
 
     def _learn_dicts(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
-        """Learn dicts; return the score before each update, NaN where skipped. Weight 0 only scores."""
-        check_dicts(self._encoder, rows)
-        if (weights > 0.0).all():
+        """Learn dicts that `check_dicts` has passed; return the score before each update, NaN where skipped.
+
+        Weight 0 only scores.
+        """
+        if len(rows) >= MANY and (weights > 0.0).all():
             mark = self._encoder.mark()
             block = dict_block(self._encoder, rows, signs, weights, learn=True)
             if not block.values.size or np.abs(block.values).max() < TAME:
@@ -382,7 +383,10 @@ class RankingClassifier(base.MiniBatchClassifier):
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
-                scores[a:b] = self._score_dicts(rows[a:b])
+                if b - a < MANY:
+                    scores[a:b] = [self.score_one(x) for x in rows[a:b]]
+                else:
+                    scores[a:b] = self._score_dicts(rows[a:b])
             else:
                 for c, d in _runs([len(x) for x in rows[a:b]]):
                     part = slice(a + c, a + d)
@@ -393,6 +397,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         """Learn a chunk of a file (see `aucstream.io`); return the score before each update, NaN where skipped."""
         if isinstance(chunk, Block):
             return self._learn(adopted(self._encoder, chunk, learn=True))
+        check_dicts(self._encoder, [x for x in chunk.features if isinstance(x, Mapping)])
         return self.learn_rows(chunk.features, chunk.y, chunk.weights)
 
     def score_chunk(self, chunk: Block | Rows) -> Floats:

@@ -299,6 +299,16 @@ def learn_block(
 
 
 @jit
+def score_row(
+    z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
+    idx, x, R, eta1, delta, eta_rule, kappa,
+):  # fmt: skip
+    """Return the score of a row; changes nothing."""
+    _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
+    return output(scalars, summed, dot(idx, x, last))
+
+
+@jit
 def score_block(
     z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
     indptr, idx, val, out, R, eta1, delta, eta_rule, kappa,
@@ -307,12 +317,15 @@ def score_block(
     for i in range(out.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
-            _, summed = l1ball.scores(None, val[a:b], z, total, gam_at, psi_at, ball)
-            before = dot(None, val[a:b], last)
+            out[i] = score_row(
+                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
+                None, val[a:b], R, eta1, delta, eta_rule, kappa,
+            )  # fmt: skip
         else:
-            _, summed = l1ball.scores(idx[a:b], val[a:b], z, total, gam_at, psi_at, ball)
-            before = dot(idx[a:b], val[a:b], last)
-        out[i] = output(scalars, summed, before)
+            out[i] = score_row(
+                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
+                idx[a:b], val[a:b], R, eta1, delta, eta_rule, kappa,
+            )  # fmt: skip
 
 
 @jit
@@ -346,6 +359,7 @@ _PROGRAM = Program(
     State,
     step,
     learn_block,
+    score_row,
     score_block,
     settle,
     (

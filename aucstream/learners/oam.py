@@ -226,6 +226,20 @@ def learn_block(
 
 
 @jit
+def score_row(
+    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
+    update, C, capacity, policy, count, average, kappa,
+):  # fmt: skip
+    """Return the score of a row; changes nothing."""
+    vx, ux = dot2(idx, x, v, u)
+    if average == 0:
+        return vx
+    if scalars[STEPS] > 0.0:
+        return (scalars[CUM] * vx - ux) / scalars[STEPS]
+    return 0.0
+
+
+@jit
 def score_block(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, out,
     update, C, capacity, policy, count, average, kappa,
@@ -234,14 +248,15 @@ def score_block(
     for i in range(out.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
-            vx, ux = dot2(None, val[a:b], v, u)
+            out[i] = score_row(
+                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, None, val[a:b],
+                update, C, capacity, policy, count, average, kappa,
+            )  # fmt: skip
         else:
-            vx, ux = dot2(idx[a:b], val[a:b], v, u)
-        out[i] = 0.0
-        if average == 0:
-            out[i] = vx
-        elif scalars[STEPS] > 0.0:
-            out[i] = (scalars[CUM] * vx - ux) / scalars[STEPS]
+            out[i] = score_row(
+                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx[a:b], val[a:b],
+                update, C, capacity, policy, count, average, kappa,
+            )  # fmt: skip
 
 
 @jit
@@ -266,7 +281,7 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_block, settle)
+_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
 
 
 @learner

@@ -208,6 +208,18 @@ def learn_block(
 
 
 @jit
+def score_row(
+    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
+    lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
+):  # fmt: skip
+    """Return the score of a row; changes nothing."""
+    vx, ux = dot2(idx, x, v, u)
+    if scalars[AVERAGED] > 0.0:
+        return (scalars[CUM] * vx - ux) / scalars[AVERAGED]
+    return scalars[SCALE] * vx
+
+
+@jit
 def score_block(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, out,
     lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
@@ -216,13 +228,15 @@ def score_block(
     for i in range(out.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
-            vx, ux = dot2(None, val[a:b], v, u)
+            out[i] = score_row(
+                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, None, val[a:b],
+                lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
+            )  # fmt: skip
         else:
-            vx, ux = dot2(idx[a:b], val[a:b], v, u)
-        if scalars[AVERAGED] > 0.0:
-            out[i] = (scalars[CUM] * vx - ux) / scalars[AVERAGED]
-        else:
-            out[i] = scalars[SCALE] * vx
+            out[i] = score_row(
+                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx[a:b], val[a:b],
+                lam, t0, rskip, askip, fresh, replay, capacity, policy, kappa,
+            )  # fmt: skip
 
 
 @jit
@@ -298,7 +312,7 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_block, settle)
+_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
 
 
 @learner

@@ -115,15 +115,21 @@ def learn_block_l2(v, u, scalars, ledger, indptr, idx, val, y, weights, out, R, 
 
 
 @jit
+def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa):
+    """Return the score of a row; changes nothing."""
+    vx, ux = dot2(idx, x, v, u)
+    return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
+
+
+@jit
 def score_block_l2(v, u, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa):
     """Write the score of each row to out (n,); changes nothing else."""
     for i in range(out.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
-            vx, ux = dot2(None, val[a:b], v, u)
+            out[i] = score_l2(v, u, scalars, ledger, None, val[a:b], R, zeta, cap, kappa)
         else:
-            vx, ux = dot2(idx[a:b], val[a:b], v, u)
-        out[i] = (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
+            out[i] = score_l2(v, u, scalars, ledger, idx[a:b], val[a:b], R, zeta, cap, kappa)
 
 
 @jit
@@ -194,6 +200,13 @@ def learn_block_l1(
 
 
 @jit
+def score_l1(z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger, idx, x, R, zeta, cap, kappa):
+    """Return the score of a row; changes nothing."""
+    _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
+    return summed / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
+
+
+@jit
 def score_block_l1(
     z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa
 ):
@@ -201,10 +214,15 @@ def score_block_l1(
     for i in range(out.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
-            _, summed = l1ball.scores(None, val[a:b], z, total, gam_at, psi_at, ball)
+            out[i] = score_l1(
+                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
+                None, val[a:b], R, zeta, cap, kappa,
+            )  # fmt: skip
         else:
-            _, summed = l1ball.scores(idx[a:b], val[a:b], z, total, gam_at, psi_at, ball)
-        out[i] = summed / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
+            out[i] = score_l1(
+                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
+                idx[a:b], val[a:b], R, zeta, cap, kappa,
+            )  # fmt: skip
 
 
 @jit
@@ -227,10 +245,22 @@ class L1State(NamedTuple):
 
 
 _L2 = Program(
-    L2State, step_l2, learn_block_l2, score_block_l2, settle_l2, (Offset("scalars", A, "v"), Offset("scalars", B, "v"))
+    L2State,
+    step_l2,
+    learn_block_l2,
+    score_l2,
+    score_block_l2,
+    settle_l2,
+    (Offset("scalars", A, "v"), Offset("scalars", B, "v")),
 )
 _L1 = Program(
-    L1State, step_l1, learn_block_l1, score_block_l1, settle_l1, (Offset("scalars", A, "z"), Offset("scalars", B, "z"))
+    L1State,
+    step_l1,
+    learn_block_l1,
+    score_l1,
+    score_block_l1,
+    settle_l1,
+    (Offset("scalars", A, "z"), Offset("scalars", B, "z")),
 )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from aucstream.block import Floats
+from aucstream.kernels.jit import RowCall
 
 
 class Unit(enum.Enum):
@@ -101,22 +102,31 @@ class Program:
     learn_block : function
         (*state, ledger, indptr, idx, val, y, weights, out, *params): one step a row; out (n,) gets the
         output score before each step, NaN where a row was skipped.
+    score_row : function
+        (*state, ledger, idx, x, *params) -> score.
     score_block : function
         (*state, ledger, indptr, idx, val, out, *params).
     settle : function
         (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed).
     offsets : tuple of Offset
+    learn_one, score_one : RowCall
+        `learn_row` and `score_row` as Python calls them.
     """
 
     state: type
     learn_row: Callable[..., float]
     learn_block: Callable[..., None]
+    score_row: Callable[..., float]
     score_block: Callable[..., None]
     settle: Callable[..., None]
     offsets: tuple[Offset, ...] = ()
     parts: dict[str, Part] = field(init=False)
+    learn_one: RowCall = field(init=False)
+    score_one: RowCall = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "learn_one", RowCall(self.learn_row))
+        object.__setattr__(self, "score_one", RowCall(self.score_row))
         hints = typing.get_type_hints(self.state, include_extras=True)
         parts = {
             name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()

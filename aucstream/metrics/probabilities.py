@@ -29,7 +29,8 @@ class ScoredProbabilities(dict[bool, float]):
     score: float
 
     def __init__(self, p: float, score: float) -> None:
-        super().__init__({False: 1.0 - p, True: p})
+        self[False] = 1.0 - p
+        self[True] = p
         self.score = score
 
     def copy(self) -> ScoredProbabilities:

@@ -1,0 +1,111 @@
+"""Run every benchmark; write `benchmarks/out/NAME.md`, `NAME.json` and one report.
+
+    python benchmarks/run.py [--quick] [names ...]
+
+Names: learn, auc, readers, service; all where none is given. The report is `benchmarks/out/report.md`.
+`docs/performance.md` holds the results of the last full run that was looked into.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+OUT = FOLDER / "out"
+QUICK = {
+    "learn": ["--rounds", "1", "--seconds", "0.05"],
+    "auc": ["--windows", "10000", "--river-rows", "50", "--rows", "20000"],
+    "readers": ["--mb", "2", "--repeat", "1"],
+    "service": ["--seconds", "0.5", "--rounds", "1"],
+}
+PACKAGES = ("numpy", "numba", "river", "scikit-learn", "msgspec", "uvicorn")
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    model = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.split(": ")[1] for line in lines if line.startswith("model name")), model)
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="minutes"),
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "load": list(os.getloadavg()),
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def run(name: str, options: list[str]) -> dict[str, Any]:
+    """Run one benchmark; return its output, seconds of wall and processor, and figures where it writes them."""
+    figures = OUT / f"{name}.figures.json"
+    figures.unlink(missing_ok=True)
+    command = [sys.executable, str(FOLDER / f"bench_{name}.py"), *options]
+    if name == "learn":
+        command += ["--json", str(figures)]
+    start, before = time.perf_counter(), os.times()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    after = os.times()
+    told: dict[str, Any] = {
+        "command": " ".join(["python", f"benchmarks/bench_{name}.py", *options]),
+        "exit": done.returncode,
+        "wall_seconds": time.perf_counter() - start,
+        "processor_seconds": after.children_user
+        + after.children_system
+        - before.children_user
+        - before.children_system,
+        "machine": machine(),
+        "output": done.stdout,
+    }
+    if figures.exists():
+        told["figures"] = json.loads(figures.read_text())
+        figures.unlink()
+    (OUT / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+    return told
+
+
+def section(name: str, told: dict[str, Any]) -> str:
+    """Return one benchmark's part of the report."""
+    text = told["output"].strip()
+    if name in ("auc", "service"):  # columns of plain text
+        text = f"```\n{text}\n```"
+    spent = f"{told['wall_seconds']:.0f} s of wall, {told['processor_seconds']:.0f} s of processor time"
+    failed = "" if told["exit"] == 0 else f"\n\n**Failed with exit code {told['exit']}.**"
+    return f"## {name}\n\n`{told['command']}`: {spent}.{failed}\n\n{text}\n"
+
+
+def main() -> int:
+    """Run them and write the report; return 1 where one failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=", ".join(QUICK))
+    parser.add_argument("--quick", action="store_true", help="a look in a few minutes, not figures to quote")
+    told = parser.parse_args()
+    unknown = set(told.names) - set(QUICK)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    OUT.mkdir(exist_ok=True)
+    parts = ["# Benchmarks\n\n" + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n"]
+    failed = 0
+    for name in told.names or QUICK:
+        done = run(name, QUICK[name] if told.quick else [])
+        failed |= done["exit"] != 0
+        parts.append(section(name, done))
+    report = "\n".join(parts)
+    (OUT / "report.md").write_text(report)
+    print(report)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
