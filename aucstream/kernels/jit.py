@@ -16,16 +16,24 @@ NUMBA_DISABLE_JIT
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
 import platformdirs
+from numba.core.caching import FunctionCache
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_ROOMS = ("kernels", "learners", "features", "metrics")
@@ -67,9 +75,38 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     before = _settings.CACHE_DIR
     _settings.CACHE_DIR = str(CACHE_DIR)
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        compiled: Any = numba.njit(nogil=True, cache=True)(function)
     finally:
         _settings.CACHE_DIR = before
+    if hasattr(compiled, "_cache"):  # not where compiling is switched off
+        compiled._cache.__class__ = _OneAtATime
+    return compiled  # type: ignore[no-any-return]
+
+
+class _OneAtATime(FunctionCache):
+    """numba's cache of one function, read and written by one process at a time.
+
+    numba names a cached file by the first number that its index has free. Two processes that compile
+    different types at once take the same number; whoever loads it next runs the other's machine code.
+    """
+
+    def load_overload(self, *arguments: Any) -> Any:
+        with _cache_lock():
+            return super().load_overload(*arguments)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, *arguments: Any) -> None:
+        with _cache_lock():
+            super().save_overload(*arguments)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def _cache_lock() -> Iterator[None]:
+    if fcntl is None:
+        yield
+        return
+    with open(f"{CACHE_DIR}/lock", "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class RowCall:

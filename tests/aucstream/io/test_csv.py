@@ -133,9 +133,7 @@ def test_an_unknown_label_column_lists_the_columns_and_near_misses() -> None:
 
 
 def test_words_as_labels_need_positive_and_are_listed() -> None:
-    with pytest.raises(
-        InvalidParams, match="positive: expected one of the words in label column 'y': 'no', 'yes'"
-    ):
+    with pytest.raises(InvalidParams, match="positive: expected one of the words in label column 'y': 'no', 'yes'"):
         list(reader("a,y\n1,no\n2,yes\n3,no\n"))
     with pytest.raises(InvalidParams, match=r"'w09', … \(12 in all\)"):
         list(reader("a,y\n" + "".join(f"1,w{i:02}\n" for i in range(12))))

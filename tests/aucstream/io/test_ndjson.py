@@ -79,15 +79,11 @@ BAD = [
 
 
 @pytest.mark.parametrize(("line", "column", "pointer", "got"), BAD)
-def test_a_bad_line_names_file_line_name_value_and_pointer(
-    line: str, column: str, pointer: str, got: str
-) -> None:
+def test_a_bad_line_names_file_line_name_value_and_pointer(line: str, column: str, pointer: str, got: str) -> None:
     error = bad('{"features": {"a": 1}, "label": 1}\n\n' + line + "\n")
     assert (error.file, error.line, error.column, error.path) == ("bad.ndjson", 3, column, pointer)
     at = f" - at {pointer}" if pointer else ""
-    assert str(error).startswith(
-        "bad.ndjson, line 3" + (f", column {column}: expected" if column else ": expected")
-    )
+    assert str(error).startswith("bad.ndjson, line 3" + (f", column {column}: expected" if column else ": expected"))
     assert str(error).endswith(f"got {got}{at}")
 
 

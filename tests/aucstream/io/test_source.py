@@ -75,9 +75,7 @@ def test_a_cut_compressed_file_names_file_and_line(tmp_path: Path, suffix: str, 
     packed = PACK[suffix](TEXT)
     path = tmp_path / f"cut.svm{suffix}"
     path.write_bytes(packed[: int(len(packed) * keep)])
-    with pytest.raises(
-        BadRow, match=r"cut\.svm.* line \d+: expected whole .* it is cut or damaged"
-    ) as caught:
+    with pytest.raises(BadRow, match=r"cut\.svm.* line \d+: expected whole .* it is cut or damaged") as caught:
         list(read(path, chunk_rows=1000))
     assert caught.value.file == str(path)
     assert 1 <= caught.value.line <= 60_001
@@ -155,9 +153,7 @@ def test_an_unknown_extension_lists_what_is_known(name: str) -> None:
 
 
 def test_an_unknown_format_lists_what_is_known() -> None:
-    with pytest.raises(
-        InvalidParams, match="format: expected one of svmlight, csv, ndjson, parquet, arrow, got 'xml'"
-    ):
+    with pytest.raises(InvalidParams, match="format: expected one of svmlight, csv, ndjson, parquet, arrow, got 'xml'"):
         kind_of("a.svm", "xml")
 
 
@@ -191,9 +187,7 @@ def test_bytes_that_show_no_format_are_refused(head: bytes) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidParams, match=r"data: expected a file that can be read \(No such file.*gone\.svm"
-    ):
+    with pytest.raises(InvalidParams, match=r"data: expected a file that can be read \(No such file.*gone\.svm"):
         read(tmp_path / "gone.svm")
     (tmp_path / "folder.svm").mkdir()
     with pytest.raises(InvalidParams, match="directory"):

@@ -35,9 +35,7 @@ def bad(text: str, **options: object) -> BadRow:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    "name", ["a9a", "w7a", "german.numer", "farm_ads", "diabetes_scale", "elec2", "phishing"]
-)
+@pytest.mark.parametrize("name", ["a9a", "w7a", "german.numer", "farm_ads", "diabetes_scale", "elec2", "phishing"])
 def test_real_files_equal_scikit_learn(name: str) -> None:
     path = data_path(f"{name}.svm.gz")
     x, y = load_svmlight_file(str(path))
@@ -52,9 +50,7 @@ def test_real_files_equal_scikit_learn(name: str) -> None:
 
 
 def test_a_block_has_the_stated_arrays() -> None:
-    (block,) = blocks(
-        "+1 1:0.5 3:-2 # a comment 9:9\n\n# only a comment\n0 qid:7 2:1e3\r\n  -1\t\n1.0 5:0#end"
-    )
+    (block,) = blocks("+1 1:0.5 3:-2 # a comment 9:9\n\n# only a comment\n0 qid:7 2:1e3\r\n  -1\t\n1.0 5:0#end")
     assert block.form is Form.CSR
     assert block.width == 5
     assert block.indptr.tolist() == [0, 2, 3, 3, 4]
@@ -97,9 +93,7 @@ def test_room_grows_with_long_rows_and_late_tokens(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "FIRST_ROOM", 2)
     monkeypatch.setattr(module, "FIRST_LATE", 1)
     long = "0.1000000000000000055511151231257827"
-    text = "".join(
-        f"1.{'0' * 30} " + " ".join(f"{j}:{long}" for j in range(1, 40)) + f"\n-1 1:{i}\n" for i in range(9)
-    )
+    text = "".join(f"1.{'0' * 30} " + " ".join(f"{j}:{long}" for j in range(1, 40)) + f"\n-1 1:{i}\n" for i in range(9))
     (block,) = blocks(text)
     assert block.values.tolist() == [v for i in range(9) for v in [0.1] * 39 + [float(i)]]
     assert block.y.tolist() == [1.0, -1.0] * 9
@@ -212,13 +206,9 @@ def test_many_decimals_are_rounded_as_float_does() -> None:
     tokens += [repr(v) for v in rng.normal(size=n).tolist()]
     odd = (rng.integers(2**52, 2**53, n) * 2 + 1).tolist()  # 54 bits, the last one set: halfway
     tokens += [
-        f"{m << s}e{e}"
-        for m, s, e in zip(odd, rng.integers(0, 4, n).tolist(), rng.integers(-30, 30, n), strict=True)
+        f"{m << s}e{e}" for m, s, e in zip(odd, rng.integers(0, 4, n).tolist(), rng.integers(-30, 30, n), strict=True)
     ]
-    tokens += [
-        f"{m}e{e}"
-        for m, e in zip(rng.integers(1, 10**18, n).tolist(), rng.integers(-340, 290, n), strict=True)
-    ]
+    tokens += [f"{m}e{e}" for m, e in zip(rng.integers(1, 10**18, n).tolist(), rng.integers(-340, 290, n), strict=True)]
     tokens = [token for token in tokens if math.isfinite(float(token))]
     got = np.concatenate([b.values for b in blocks("".join(f"1 1:{token}\n" for token in tokens))])
     assert got.tobytes() == np.array([float(token) for token in tokens]).tobytes()

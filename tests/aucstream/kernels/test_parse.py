@@ -29,9 +29,7 @@ def test_shortest_decimals_are_settled_and_equal_float() -> None:
 
 def test_decimals_halfway_between_two_floats_go_to_the_even_one() -> None:
     rng = np.random.default_rng(1)
-    for m, shift in zip(
-        rng.integers(2**52, 2**53, 500).tolist(), rng.integers(0, 4, 500).tolist(), strict=True
-    ):
+    for m, shift in zip(rng.integers(2**52, 2**53, 500).tolist(), rng.integers(0, 4, 500).tolist(), strict=True):
         for token in (str((2 * m + 1) << shift), f"{((2 * m + 1) * 5) << shift}e-1"):
             outcome, got, _ = number(token)
             assert outcome == parse.LATE or same_bits(got, float(token)), token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -79,14 +80,10 @@ def close(ours: Any, theirs: Any, what: str = "") -> None:
 def reference_run(plain: type, params: tuple[tuple[str, Any], ...], n: int) -> tuple[Any, np.ndarray]:
     """Return the reference after the stream, and its score before each row."""
     learner = plain(**dict(params))
-    return learner, np.array(
-        [learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)]
-    )
+    return learner, np.array([learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)])
 
 
-def check_agreement(
-    kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200
-) -> tuple[Any, Any]:
+def check_agreement(kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200) -> tuple[Any, Any]:
     """Assert that scores before each step and output weights are the reference's; return both learners."""
     X, y, weights = stream(n)
     reference, theirs = reference_run(plain, tuple(params.items()), n)
@@ -118,10 +115,7 @@ def check_splits(make: Make) -> None:
         scores = whole.learn_array(rows, y, weights)
         for edges in ([0, 1, 2, 117, 300], list(range(301))):
             parts = make()
-            pieces = [
-                parts.learn_array(rows[a:b], y[a:b], weights[a:b])
-                for a, b in zip(edges[:-1], edges[1:], strict=True)
-            ]
+            pieces = [parts.learn_array(rows[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(edges)]
             np.testing.assert_array_equal(np.concatenate(pieces), scores)
             same_state(parts, whole)
         single = make()
@@ -130,9 +124,7 @@ def check_splits(make: Make) -> None:
             x = {j: v for j, v in entries if v != 0.0 or form is np.asarray}
             assert single.score_one(x) == scores[i]
             single.learn_one(x, y[i] > 0, w=weights[i])
-        np.testing.assert_array_equal(
-            [single.weights.get(j, 0.0) for j in range(X.shape[1])], whole.coefficients()
-        )
+        np.testing.assert_array_equal([single.weights.get(j, 0.0) for j in range(X.shape[1])], whole.coefficients())
 
 
 def check_snapshot(make: Make, at: tuple[int, ...] = (0, 1, 90, 257)) -> None:

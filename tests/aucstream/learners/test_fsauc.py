@@ -154,9 +154,7 @@ def test_step_and_radius_may_change() -> None:
         model.n1 = 3
 
 
-@pytest.mark.parametrize(
-    "params", [{"n1": 32, "R": 0.5}, {"n": 350, "R": 0.4, "eta1": 2.0}], ids=["any", "known"]
-)
+@pytest.mark.parametrize("params", [{"n1": 32, "R": 0.5}, {"n": 350, "R": 0.4, "eta1": 2.0}], ids=["any", "known"])
 class TestCitizen:
     def test_splits(self, params: dict[str, Any]) -> None:
         agreement.check_splits(lambda: FSAUC(**params))

@@ -22,9 +22,7 @@ from aucstream.snapshot import pack, unpack
 from . import plain
 
 WINDOWS = [None, 7, 1000]
-ROWS = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([-1e300, -2.5, -0.0, 0.0, 1e-300, 0.3, 7.0])), max_size=80
-)
+ROWS = st.lists(st.tuples(st.booleans(), st.sampled_from([-1e300, -2.5, -0.0, 0.0, 1e-300, 0.3, 7.0])), max_size=80)
 
 
 def filled(window, labels, scores):
@@ -377,9 +375,7 @@ def test_bad_labels_change_nothing(bad):
     with pytest.raises(InvalidLabel, match="got"):
         metric.update(bad, 0.5)
     with pytest.raises(ValueError, match="expected"):
-        metric.update_many(
-            [1, 0 if isinstance(bad, list) else bad], [0.5] if isinstance(bad, list) else [0.5, 0.6]
-        )
+        metric.update_many([1, 0 if isinstance(bad, list) else bad], [0.5] if isinstance(bad, list) else [0.5, 0.6])
     with pytest.raises(InvalidBlock, match="one label for each"):
         metric.update_many([1], [0.5, 0.6])
     assert metric.examples == 0

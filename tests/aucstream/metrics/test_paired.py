@@ -88,10 +88,7 @@ def test_p_values_are_uniform_where_nothing_differs():
     for _ in range(300):
         labels = random.random(200) < 0.4
         common = random.normal(size=200) + labels
-        small += (
-            filled(200, labels, common + random.normal(size=200), common + random.normal(size=200)).p_value
-            < 0.1
-        )
+        small += filled(200, labels, common + random.normal(size=200), common + random.normal(size=200)).p_value < 0.1
     assert 14 <= small <= 50
 
 

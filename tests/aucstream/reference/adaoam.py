@@ -41,9 +41,7 @@ class AdaOAM(OPAUC):
     The weight om multiplies the step, not what enters G2. Output: last w.
     """
 
-    def __init__(
-        self, eta: float = 0.125, lam: float = 1e-4, delta: float = 1e-8, kappa: float | None = None
-    ) -> None:
+    def __init__(self, eta: float = 0.125, lam: float = 1e-4, delta: float = 1e-8, kappa: float | None = None) -> None:
         super().__init__(eta=eta, lam=lam, kappa=kappa)
         self.delta = delta
         self.G2 = np.zeros(0)

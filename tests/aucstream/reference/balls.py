@@ -51,9 +51,7 @@ def project_omega1(
     return ball(w, radius), clip(a, -box, box), clip(b, -box, box)
 
 
-def distance(
-    v: tuple[np.ndarray, float, float], v1: tuple[np.ndarray, float, float], unit: float = 1.0
-) -> float:
+def distance(v: tuple[np.ndarray, float, float], v1: tuple[np.ndarray, float, float], unit: float = 1.0) -> float:
     """Return sqrt(unit^2 |w-w1|^2 + (a-a1)^2 + (b-b1)^2)."""
     e = (v[0] - v1[0]) * unit
     return math.sqrt(float(e @ e) + (v[1] - v1[1]) ** 2 + (v[2] - v1[2]) ** 2)

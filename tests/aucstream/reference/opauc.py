@@ -45,9 +45,7 @@ class SketchedMoments:
         self.m, self.Z = self.m * ratio, self.Z * ratio
 
 
-def pair_gradient(
-    w: np.ndarray, x: np.ndarray, sign: float, opposite: ClassMoments | SketchedMoments
-) -> np.ndarray:
+def pair_gradient(w: np.ndarray, x: np.ndarray, sign: float, opposite: ClassMoments | SketchedMoments) -> np.ndarray:
     """Return the gradient of mean_{x'} (1 - s w'(x-x'))^2/2 over the opposite rows [OPAUC Eqs. 5, 7].
 
     = -s e + e (e'w) + S w with e = x - c, from mean (x-x')(x-x')' = e e' + S and mean s(x-x') = s e.

@@ -12,9 +12,7 @@ import numpy as np
 from .row_scale import RowScale
 
 
-def spam_slope(
-    w: np.ndarray, x: np.ndarray, y: float, p: float, m_pos: np.ndarray, m_neg: np.ndarray
-) -> float:
+def spam_slope(w: np.ndarray, x: np.ndarray, y: float, p: float, m_pos: np.ndarray, m_neg: np.ndarray) -> float:
     """Return c of G(w; z) = c x, the unbiased estimate of grad f [NYL18; the opposite mean appears].
 
     G = 2q (w'(x - m-) - 1) x for y = 1 and 2p (w'(x - m+) + 1) x for y = -1.

@@ -39,9 +39,7 @@ class Gaussian:
         return 0.5 * math.erfc(-float(w @ self.mu) / math.sqrt(2.0 * float(w @ self.S @ w)))
 
 
-def gaussian_stream(
-    n: int, d: int = 5, p: float = 0.2, seed: int = 0, largest: float | None = 1.0
-) -> Gaussian:
+def gaussian_stream(n: int, d: int = 5, p: float = 0.2, seed: int = 0, largest: float | None = 1.0) -> Gaussian:
     """Return a sample of two Gaussian classes; `largest` is the norm of its longest row (None: as drawn)."""
     rng = np.random.default_rng(seed)
     direction = rng.normal(size=d)

@@ -214,9 +214,7 @@ def test_scale_survives_huge_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_scaled_step_is_the_literal_step_on_scaled_rows(
-    name: str, small: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_scaled_step_is_the_literal_step_on_scaled_rows(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
     """At every step the learner with kappa=None moves as the one with kappa = 1 does on x/kappa_t."""
     X, y = small
     learner = ALL[name]()
@@ -238,9 +236,7 @@ def test_scaled_step_is_the_literal_step_on_scaled_rows(
         np.testing.assert_allclose(twin.w / unit, learner.w, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(output(twin) / unit, output(learner), rtol=1e-9, atol=1e-13)
         if hasattr(learner, "alpha"):
-            assert (twin.a, twin.b, twin.alpha) == pytest.approx(
-                (learner.a, learner.b, learner.alpha), rel=1e-9
-            )
+            assert (twin.a, twin.b, twin.alpha) == pytest.approx((learner.a, learner.b, learner.alpha), rel=1e-9)
 
 
 # ---------------------------------------------------------------- mathematics of the saddle function
@@ -288,10 +284,7 @@ def test_pairwise_square_loss_and_saddle_function_identities() -> None:
             numeric = (F(w + e, a, b, alpha, x, label) - F(w - e, a, b, alpha, x, label)) / (2 * h)
             assert numeric == pytest.approx(c * x[j], rel=1e-7, abs=1e-9)
         values = [
-            (
-                F(w, a + u * h, b + v * h, alpha + t * h, x, label)
-                - F(w, a - u * h, b - v * h, alpha - t * h, x, label)
-            )
+            (F(w, a + u * h, b + v * h, alpha + t * h, x, label) - F(w, a - u * h, b - v * h, alpha - t * h, x, label))
             for u, v, t in np.eye(3)
         ]
         np.testing.assert_allclose(np.array(values) / (2 * h), [da, db, dalpha], rtol=1e-7, atol=1e-9)
@@ -387,9 +380,7 @@ def test_fsauc_stays_feasible(n: int | None, kappa: float | None) -> None:
         unit, box = learner.kappa_t, R * learner.scale.bound
         assert np.abs(learner.w).sum() <= R / unit * (1 + 1e-12)
         assert abs(learner.a) <= box and abs(learner.b) <= box and abs(learner.alpha) <= 2 * box
-        distance = balls.distance(
-            (learner.w, learner.a, learner.b), (learner.w1, learner.a1, learner.b1), unit
-        )
+        distance = balls.distance((learner.w, learner.a, learner.b), (learner.w1, learner.a1, learner.b1), unit)
         assert distance <= learner.r * (1 + 1e-12)
         assert abs(learner.alpha - learner.alpha1) <= learner.D
         active += distance > learner.r * (1 - 1e-9)
@@ -453,7 +444,7 @@ def test_fsauc_eta_rules() -> None:
     assert (kinds["halve"].eta, kinds["lemma1_min"].eta) == (0.125, 0.25)
     r = math.sqrt(3) * 100
     slack = 4 * math.sqrt(2) * lam * 300 / math.sqrt(min(p, 1 - p) * 2000 - math.sqrt(4000 * log))
-    assert kinds["halve"].D == pytest.approx(2 * math.sqrt(2) * r + slack)
+    assert pytest.approx(2 * math.sqrt(2) * r + slack) == kinds["halve"].D
 
 
 # ---------------------------------------------------------------- invariances
@@ -494,9 +485,7 @@ def test_weights_multiply_the_step_and_the_counts(small: tuple[np.ndarray, np.nd
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "mba-l1"])
-def test_features_permuted_rotated_padded_and_rescaled(
-    name: str, small: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_features_permuted_rotated_padded_and_rescaled(name: str, small: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = small
     base = EVERY[name]()
     scores = run(base, X, y)
@@ -680,9 +669,7 @@ def test_vrspam_and_spdam_converge_to_the_closed_form() -> None:
     g = gaussian_stream(400, d=6, p=0.3, seed=1)
     H, mu, pq = quadratic(g.X, g.y)
     best = np.linalg.solve(H + 0.05 / (2 * pq) * np.eye(6), mu)
-    errors = [
-        np.linalg.norm(vrspam_batch(g.X, g.y, epochs, beta=0.05, kappa=1.0) - best) for epochs in (2, 4, 16)
-    ]
+    errors = [np.linalg.norm(vrspam_batch(g.X, g.y, epochs, beta=0.05, kappa=1.0) - best) for epochs in (2, 4, 16)]
     assert errors[2] < 1e-6 and errors[0] > errors[1] > errors[2]
     scaled = vrspam_batch(4.0 * g.X, g.y, 16, beta=0.05 / 16.0 * 0.1, eta=0.25)
     assert np.isfinite(scaled).all()
@@ -768,9 +755,7 @@ def test_streaming_spdam_never_freezes() -> None:
         before, solves = learner.w, learner.solves
         learner.learn(x, y)
         if learner.solves > solves:
-            window = PrimalDual(
-                np.array(learner.rows), np.array(learner.labels), np.ones(len(learner.rows)), 3e-3, 16
-            )
+            window = PrimalDual(np.array(learner.rows), np.array(learner.labels), np.ones(len(learner.rows)), 3e-3, 16)
             assert window.value(learner.w) <= min(window.value(before), 0.0) + 1e-12
             moved += int(cosine(before, learner.w) < 1.0 - 1e-6) if before.any() else 1
     assert moved > 0.5 * learner.solves
@@ -906,7 +891,7 @@ def test_frequent_directions() -> None:
     for ell, sketch in sketches.items():
         gap = np.linalg.eigvalsh(exact.M - sketch.M)
         assert sketch.trace == pytest.approx(np.trace(exact.M), rel=1e-12)
-        assert -1e-10 <= gap.min() and gap.max() <= sketch.trace / ell
+        assert gap.min() >= -1e-10 and gap.max() <= sketch.trace / ell
     np.testing.assert_allclose(sketches[10].M, exact.M, atol=1e-10)
     assert np.linalg.eigvalsh(exact.M - sketches[3].M).max() > 1.0
     g = gaussian_stream(300, d=4, p=0.3, seed=2)
@@ -938,9 +923,7 @@ def test_mba_solvers() -> None:
         keep = v + lam2 > 0
         residual = kkt_residual(w[keep], (mu - v * w - mu * float(mu @ w))[keep], lam1, lam2)
         assert residual < 1e-13 and (w[~keep] == 0.0).all()
-    np.testing.assert_allclose(
-        solve_l2(np.array([1.0, 0.0]), np.diag([2.0, 0.0]), 0.0), [0.5, 0.0], atol=1e-12
-    )
+    np.testing.assert_allclose(solve_l2(np.array([1.0, 0.0]), np.diag([2.0, 0.0]), 0.0), [0.5, 0.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("clock", ["class", "global"])
@@ -1049,9 +1032,7 @@ def test_univariate_slopes_are_derivatives() -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize(
-    "name", ["solam-l2", "solam-l1", "regsolam", "fsauc", "fsauc-n", "spam", "spam-net", "vrspam"]
-)
+@pytest.mark.parametrize("name", ["solam-l2", "solam-l1", "regsolam", "fsauc", "fsauc-n", "spam", "spam-net", "vrspam"])
 def test_saddle_and_proximal_learners_reach_the_closed_form(name: str, scaled: bool) -> None:
     g = gaussian_stream(15000, seed=9)
     kappa = None if scaled else 1.0
