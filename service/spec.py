@@ -14,6 +14,7 @@ from aucstream.errors import shown
 from aucstream.pipeline import PipelineSpec
 from service.errors import InvalidBody, InvalidName, pointer_of
 from service.rows import explained
+from service.settings import Settings
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "algorithm": "psam",
@@ -93,7 +94,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def spec_of(body: bytes, max_window: int) -> ModelSpec:
+def spec_of(body: bytes, settings: Settings) -> ModelSpec:
     """Read a spec, or raise InvalidBody naming the field."""
     try:
         document = msgspec.json.decode(body)
@@ -103,8 +104,15 @@ def spec_of(body: bytes, max_window: int) -> ModelSpec:
         spec = ModelSpec.model_validate(document, strict=True)
     except ValidationError as error:
         raise _refused(error) from None
-    if spec.evaluation.window > max_window:
-        raise InvalidBody("window", f"at most {max_window} rows", spec.evaluation.window, pointer="/evaluation/window")
+    sizes = (
+        ("/evaluation/window", spec.evaluation.window, settings.max_window, "rows"),
+        ("/encoder/capacity", spec.encoder.get("capacity"), settings.max_vocabulary, "names"),
+        ("/encoder/bits", spec.encoder.get("bits"), settings.max_hash_bits, "bits"),
+        ("/params/capacity", spec.params.get("capacity"), settings.max_buffer_rows, "rows"),
+    )
+    for pointer, size, most, unit in sizes:
+        if isinstance(size, (int, float)) and size > most:
+            raise InvalidBody(pointer.rpartition("/")[2], f"at most {most} {unit}", size, pointer=pointer)
     return spec
 
 

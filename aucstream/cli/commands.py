@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from aucstream import __version__
 from aucstream.cli.chosen import Chosen, chosen_models
 from aucstream.cli.plot import check_plot, draw
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot, InvalidParams
+from aucstream.errors import BadRow, BadSnapshot, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Race, shuffled
 from aucstream.evaluate import Progress as Lane
-from aucstream.io import Reader, read
+from aucstream.io import Reader, Rows, read
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
 
@@ -328,9 +329,10 @@ def _run(
         if seed is not None:
             chunks = shuffled(chunks, seed + number)
         for chunk in chunks:
-            if not race.warm:
-                _compile(race, chunk, progress)
-            race.learn(chunk)
+            with _located(data, chunk):
+                if not race.warm:
+                    _compile(race, chunk, progress)
+                race.learn(chunk)
         race.end_pass()
 
 
@@ -339,6 +341,19 @@ def _compile(race: Race, chunk: Chunk, progress: Progress) -> None:
     task = progress.add_task("compile", total=len(race.lanes), rows=0)
     race.compile(chunk, done=lambda: progress.advance(task))
     progress.remove_task(task)
+
+
+@contextlib.contextmanager
+def _located(data: str, chunk: Chunk) -> Iterator[None]:
+    """Give a row that only the model can refuse its file and line."""
+    try:
+        yield
+    except InvalidBlock as error:
+        found = re.match(r"\[(\d+)\](?:\['?(.*?)'?\])?$", error.path)
+        if found is None or not isinstance(chunk, Rows):
+            raise
+        line = int(chunk.lines[int(found[1])])
+        raise BadRow(data, line, found[2] or "", error.expected, error.got) from None
 
 
 def _progress() -> Progress:

@@ -99,6 +99,11 @@ class Encoder(abc.ABC):
     def columns(self, n: int, *, learn: bool) -> Ints | None:
         """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
 
+    @property
+    def array_width(self) -> int:
+        """Columns that an array may have when it is scored."""
+        return self.width
+
     @abc.abstractmethod
     def mark(self) -> Any:
         """Return a mark that `rewind` takes."""

@@ -35,8 +35,8 @@ def array_block(
         learned (when only scored), or a model that has learned names.
     """
     block = _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
-    if not learn and block.width > encoder.width:
-        raise InvalidBlock("features", f"at most {encoder.width} columns, as many as were learned", block.width)
+    if not learn and block.width > encoder.array_width:
+        raise InvalidBlock("features", f"at most {encoder.array_width} columns, as many as were learned", block.width)
     return adopted(encoder, block, learn=learn)
 
 
@@ -187,10 +187,12 @@ def frame_rows(X: pd.DataFrame) -> list[dict[Any, Any]]:
     if not X.columns.is_unique:
         raise InvalidBlock("features", "columns with unique names", list(X.columns))
     names = [int(name) if isinstance(name, np.integer) else name for name in X.columns]
-    present = ~X.isna().to_numpy()
+    if not names:
+        return [{} for _ in range(len(X))]
+    present = ~X.isna().to_numpy(dtype=bool)
     columns = [X.iloc[:, k].tolist() for k in range(len(names))]
     if present.all():
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else [{}] * len(X)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return [
         {name: value for name, value, there in zip(names, row, present[i], strict=True) if there}
         for i, row in enumerate(zip(*columns, strict=True))

@@ -66,9 +66,11 @@ class Vocabulary(Encoder):
 
     def check_name(self, name: Name) -> None:
         """Raise InvalidBlock for a string name in a model of arrays."""
-        if self.arrays and isinstance(name, str):
+        if self.arrays and (isinstance(name, str) or name < 0):
             raise InvalidBlock(
-                "feature name", "an integer: this model's rows are arrays, whose columns are named 0, 1, 2, …", name
+                "feature name",
+                "an integer >= 0: this model's rows are arrays, whose columns are named 0, 1, 2, …",
+                name,
             )
 
     def _append(self, name: Name, kind: int) -> None:
@@ -91,6 +93,13 @@ class Vocabulary(Encoder):
         for name, _, kind in entries:
             if name not in self._index:
                 self._append(name, kind)
+
+    @property
+    def array_width(self) -> int:
+        """One more than the largest column learned."""
+        if self._identity:
+            return self.width
+        return 1 + max((name for name in self.names if isinstance(name, int)), default=-1)
 
     def columns(self, n: int, *, learn: bool) -> Ints | None:
         """Return the columns of array columns 0..n-1; None where that is the identity."""

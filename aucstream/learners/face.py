@@ -189,7 +189,7 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def _probability(self, score: float) -> float:
         p: float = _PROBABILITY.dense(self._ledger, score)
-        return p
+        return p if score == score else 0.5  # a score that overflowed says nothing
 
     # -- frames ----------------------------------------------------------------------------------
 

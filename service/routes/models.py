@@ -57,7 +57,7 @@ def models_router(host: ModelHost) -> APIRouter:
         exchange = exchange_of(request.scope)
         checked_name(name)
         exchange.require(JSON)
-        spec = spec_of(await exchange.body(host.settings.max_body_bytes), host.settings.max_window)
+        spec = spec_of(await exchange.body(host.settings.max_body_bytes), host.settings)
         model, new = await host.create(name, spec)
         return described(model, 201 if new else 200)
 

@@ -76,6 +76,12 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
         ("d.ndjson", '{"features":{"a":1},"label":1}\n{"features":{"a":{}},"label":0}\n', [], ["line 2", "column a"]),
         ("d.ndjson", '{"features":{"a":1},"label":"x"}\n', [], ["line 1", "label", "'x'"]),
         ("d.ndjson", "{\n", [], ["line 1", "'{'"]),
+        (
+            "d.ndjson",
+            '{"features":{"a":1},"label":1}\n{"features":{"c":"a","c=a":1},"label":0}\n',
+            [],
+            ["d.ndjson, line 2", "'c=a'"],
+        ),
     ],
 )
 def test_a_bad_row_is_named_by_file_line_column_and_value(

@@ -187,7 +187,7 @@ def test_bytes_that_show_no_format_are_refused(head: bytes) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParams, match=r"data: expected a file that can be read \(No such file.*gone\.svm"):
+    with pytest.raises(InvalidParams, match=r"data: expected a file that can be read \(No such file"):
         read(tmp_path / "gone.svm")
     (tmp_path / "folder.svm").mkdir()
     with pytest.raises(InvalidParams, match="directory"):
