@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def from_bytes(data: bytes) -> RankingClassifier:
-    """Return the model that `to_bytes` wrote.
+    """Return the model that `to_bytes` wrote, or the model in a snapshot downloaded from the service.
 
     Raises
     ------
@@ -25,8 +25,17 @@ def from_bytes(data: bytes) -> RankingClassifier:
     BadSnapshot
         Damaged, cut, or not a model.
     """
+    return model_from_state(*unpacked(data))
+
+
+def unpacked(data: bytes) -> tuple[snapshot.Arrays, dict[str, Any]]:
+    """Return (arrays, meta) of a model's file, or of the model in a snapshot that the service gave."""
     arrays, meta = snapshot.unpack(data)
-    return model_from_state(arrays, meta)
+    inner = meta.get("pipeline")
+    if "class" in meta or not isinstance(inner, dict):
+        return arrays, meta
+    prefix = "pipeline."
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}, inner
 
 
 def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingClassifier:

@@ -276,15 +276,14 @@ def _open(path: str, options: Options, *, labelled: bool = True, told: bool = Tr
 
 def _saved(file: Path) -> tuple[RankingClassifier, dict[str, Any]]:
     """Return a saved model and its header; every refusal names the file."""
-    from aucstream import snapshot
-    from aucstream.loading import model_from_state
+    from aucstream.loading import model_from_state, unpacked
 
     try:
         data = file.read_bytes()
     except OSError as error:
         raise InvalidParams("model", f"a saved model that can be read ({error.strerror})", str(file)) from error
     try:
-        arrays, meta = snapshot.unpack(data)
+        arrays, meta = unpacked(data)
         return model_from_state(arrays, meta), meta
     except BadSnapshot as error:
         raise type(error)(str(file), error.expected, error.got, path=error.path) from error

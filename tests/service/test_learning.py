@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from aucstream import from_bytes
 from aucstream.pipeline import Pipeline
 
 from .running import NDJSON, Running, problem
@@ -406,6 +407,8 @@ def test_a_snapshot_goes_down_and_up_and_both_go_on_equally(service: Running, mo
     down = service.http.get(f"/v1/models/{model}/snapshot")
     assert down.headers["content-type"] == "application/octet-stream"
     octets = {"Content-Type": "application/octet-stream"}
+    probe = bodies[0]["features"]
+    assert from_bytes(down.content).score_one(probe) == service.score(model, probe)  # and the library reads it
     up = service.raw("/v1/models/uploaded/snapshot", down.content, octets, "PUT")
     assert up.status_code == 201
     assert up.json()["seq"] == up.json()["examples"] == 200
