@@ -99,10 +99,10 @@ class Encoder(abc.ABC):
     def columns(self, n: int, *, learn: bool) -> Ints | None:
         """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
 
-    @property
-    def array_width(self) -> int:
-        """Columns that an array may have when it is scored."""
-        return self.width
+    def check_scored_array(self, n: int) -> None:
+        """Raise InvalidBlock where an array of n columns may not be scored."""
+        if n > self.width:
+            raise InvalidBlock("features", f"at most {self.width} columns, as many as were learned", n)
 
     @abc.abstractmethod
     def mark(self) -> Any:

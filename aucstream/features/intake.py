@@ -35,8 +35,8 @@ def array_block(
         learned (when only scored), or a model that has learned names.
     """
     block = _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
-    if not learn and block.width > encoder.array_width:
-        raise InvalidBlock("features", f"at most {encoder.array_width} columns, as many as were learned", block.width)
+    if not learn:
+        encoder.check_scored_array(block.width)
     return adopted(encoder, block, learn=learn)
 
 

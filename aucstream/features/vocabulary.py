@@ -94,17 +94,20 @@ class Vocabulary(Encoder):
             if name not in self._index:
                 self._append(name, kind)
 
-    @property
-    def array_width(self) -> int:
-        """One more than the largest column learned."""
-        if self._identity:
-            return self.width
-        return 1 + max((name for name in self.names if isinstance(name, int)), default=-1)
+    def check_scored_array(self, n: int) -> None:
+        """Raise InvalidBlock for more columns than the largest one learned, or a model of names."""
+        self._check_no_words(n)
+        most = self.width if self._identity else 1 + max(int(name) for name in self.names)
+        if n > most:
+            raise InvalidBlock("features", f"at most {most} columns, as many as were learned", n)
+
+    def _check_no_words(self, n: int) -> None:
+        if self.words:
+            raise InvalidBlock("features", "named features: this model has learned names", f"an array of {n} columns")
 
     def columns(self, n: int, *, learn: bool) -> Ints | None:
         """Return the columns of array columns 0..n-1; None where that is the identity."""
-        if self.words:
-            raise InvalidBlock("features", "named features: this model has learned names", f"an array of {n} columns")
+        self._check_no_words(n)
         if learn:
             self.arrays = True
             if n > self.capacity:
