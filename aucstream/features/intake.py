@@ -34,10 +34,15 @@ def array_block(
         Not two-dimensional, not numbers, not finite (row and column are named), more columns than
         learned (when only scored), or a model that has learned names.
     """
-    block = _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
+    block = checked_array(X, y, weights)
     if not learn:
         encoder.check_scored_array(block.width)
     return adopted(encoder, block, learn=learn)
+
+
+def checked_array(X: Any, y: Floats | None = None, weights: Floats | None = None) -> Block:
+    """Return the block of an array in its own columns 0, 1, 2, …; raises as `array_block`."""
+    return _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
 
 
 def adopted(encoder: Encoder, block: Block, *, learn: bool) -> Block:

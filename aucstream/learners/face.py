@@ -19,7 +19,15 @@ from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, si
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
-from aucstream.features.intake import adopted, array_block, check_dicts, dict_block, frame_rows, is_sparse
+from aucstream.features.intake import (
+    adopted,
+    array_block,
+    check_dicts,
+    checked_array,
+    dict_block,
+    frame_rows,
+    is_sparse,
+)
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels.calibration import probabilities, probability
 from aucstream.kernels.jit import RowCall
@@ -293,7 +301,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         weights = weights_of(sample_weight, n)
         light = weights == 0.0
         if not light.any():
-            return self.learn_block(array_block(self._encoder, X, signs, weights, learn=True))
+            return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
         # A row of weight 0 is scored with the state before it and leaves no trace.
         array_block(type(self._encoder)(), X, learn=True)  # checks every row first
         kind = X.tocsr() if is_sparse(X) else np.asarray(X)
@@ -303,23 +311,12 @@ class RankingClassifier(base.MiniBatchClassifier):
             if light[a]:
                 scores[a:b] = self._score_wide(kind[a:b])
             else:
-                scores[a:b] = self.learn_block(
-                    array_block(self._encoder, kind[a:b], signs[a:b], weights[a:b], learn=True)
-                )
+                scores[a:b] = self._learn(array_block(self._encoder, kind[a:b], signs[a:b], weights[a:b], learn=True))
         return scores
 
     def _score_wide(self, X: Any) -> Floats:
         """Score rows that may have columns the model has not seen: they count nothing."""
-        known = self._encoder.width if isinstance(self._encoder, Vocabulary) else X.shape[1]
-        return self.decision_function(X[:, : min(known, X.shape[1])])
-
-    def learn_block(self, block: Block) -> Floats:
-        """Learn a checked block whose columns are this model's; return the score before each update."""
-        return self._learn(block)
-
-    def score_block(self, block: Block) -> Floats:
-        """Return the scores (n,) of a checked block whose columns are this model's."""
-        return self._score(block)
+        return self._score(adopted(self._encoder, checked_array(X), learn=False))
 
     def decision_function(self, X: Any) -> Floats:
         """Return the ranking scores (n,) of an array (n, d); more columns than learned are refused."""
