@@ -154,7 +154,7 @@ class Pipeline(RankingClassifier):
     def _reset(self) -> None:
         encoder = copy.deepcopy(self._encoder_pattern)
         learner = self._learner_pattern.clone()
-        learner._encoder = encoder
+        learner._adopt(encoder)
         auto = self._scaler_name == "auto"
         self._parts = _Parts(
             encoder,
@@ -315,8 +315,8 @@ class Pipeline(RankingClassifier):
                 if kind == "named":
                     raise InvalidBlock("features", "a dict of name to value, as before", "a list", path=path)
                 _checked_list(x, path)
-                if isinstance(encoder, Vocabulary) and len(x) > encoder.capacity:
-                    raise InvalidBlock("features", f"at most {encoder.capacity} columns", len(x), path=path)
+                if isinstance(encoder, Vocabulary) and len(x) > encoder.most:
+                    raise InvalidBlock("features", f"at most {encoder.most} columns", len(x), path=path)
             else:
                 raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)
             kind = found
@@ -339,7 +339,8 @@ class Pipeline(RankingClassifier):
             block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
             z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
             z = z.copy()
-        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known}
+        found = {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known}
+        return found | self._parts.learner._intercept_entry()
 
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge `other` into this model; refused where a running scaler makes units differ."""

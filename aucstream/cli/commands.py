@@ -239,11 +239,11 @@ def warm(
     model: Annotated[list[str] | None, typer.Option("--model", "-m", help="only these; all otherwise")] = None,
 ) -> None:
     """Compile the kernels and keep them in the cache."""
-    from aucstream.kernels.jit import CACHE_DIR
+    from aucstream.kernels.jit import CACHE_BASE
     from aucstream.warmup import warm as run
 
     run(None if not model else [one.name for one in chosen_models(model)], lambda name: typer.echo(f"warm: {name}"))
-    typer.echo(f"cache: {CACHE_DIR}" if CACHE_DIR else "cache: none, nothing is kept")
+    typer.echo(f"cache: {CACHE_BASE}" if CACHE_BASE else "cache: none, nothing is kept")
 
 
 # -- shared by the commands ------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.errors import InvalidBlock
+from aucstream.errors import InvalidBlock, InvalidParams
 from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.kernels.linear import all_finite
 
@@ -98,6 +98,17 @@ class Encoder(abc.ABC):
     @abc.abstractmethod
     def columns(self, n: int, *, learn: bool) -> Ints | None:
         """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
+
+    def narrow(self, most: int, advice: str) -> None:
+        """Allow at most `most` columns from now on: the learner behind it cannot hold more.
+
+        Raises
+        ------
+        InvalidParams
+            There are more already; the message gives the advice.
+        """
+        if self.width > most:
+            raise InvalidParams("features", f"at most {most}: {advice}", self.width)
 
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock where an array of n columns may not be scored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,8 @@ class Vocabulary(Encoder):
     ----------
     names : list of (str or int)
         Name of each column.
+    most : int
+        The capacity, or what the learner behind it can hold if that is less.
     dropped : int
         Entries left out of learned rows because the vocabulary was full.
 
@@ -44,6 +47,8 @@ class Vocabulary(Encoder):
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         super().__init__()
         self.capacity: int = _CAPACITY.checked("Vocabulary.capacity", capacity)
+        self.most = self.capacity
+        self._advice = "the vocabulary's capacity"
         self.width = 0
         self.names: list[Name] = []
         self.kinds = np.zeros(8, dtype=np.uint8)
@@ -61,6 +66,12 @@ class Vocabulary(Encoder):
         """The encoder as it stands in a model's spec."""
         return {"kind": "vocabulary", "capacity": self.capacity}
 
+    def narrow(self, most: int, advice: str) -> None:
+        """Allow at most `most` names from now on; see `Encoder.narrow`."""
+        super().narrow(most, advice)
+        if most < self.most:
+            self.most, self._advice = most, advice
+
     def _column(self, name: Name) -> int:
         return self._index.get(name, -1)
 
@@ -74,7 +85,13 @@ class Vocabulary(Encoder):
             )
 
     def _append(self, name: Name, kind: int) -> None:
-        if len(self.names) >= self.capacity:
+        if len(self.names) >= self.most:
+            if self.dropped == 0 and self.most < self.capacity:
+                warnings.warn(
+                    f"features: at most {self.most} ({self._advice}); {name!r} and further new ones count nothing",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             self.dropped += 1
             return
         column = len(self.names)
@@ -110,8 +127,8 @@ class Vocabulary(Encoder):
         self._check_no_words(n)
         if learn:
             self.arrays = True
-            if n > self.capacity:
-                raise InvalidBlock("features", f"at most {self.capacity} columns (the vocabulary's capacity)", n)
+            if n > self.most:
+                raise InvalidBlock("features", f"at most {self.most} columns ({self._advice})", n)
             if not (self._identity and len(self.names) >= n):
                 for name in range(n):
                     if name not in self._index:

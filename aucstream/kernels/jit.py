@@ -1,9 +1,9 @@
 """The only place where a function is compiled.
 
-`jit` is strict IEEE arithmetic. Compiled code is cached in a directory whose
-name is a digest of every kernel source: numba stamps only the file that holds
-the cached function, so without the digest an edit of a callee would go
-unnoticed and the stale answer would be loaded.
+`jit` is strict IEEE arithmetic. Compiled code is cached in a directory whose name is a digest of the
+sources of its module and of the kernels that it can reach by imports: numba stamps only the file that holds
+the cached function, so without the digest an edit of a callee would go unnoticed and the stale answer
+would be loaded.
 
 Environment
 -----------
@@ -16,12 +16,15 @@ NUMBA_DISABLE_JIT
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,44 +39,70 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_KERNEL_ROOMS = ("kernels", "learners", "features", "metrics")
 _log = logging.getLogger("aucstream.jit")
 
 
-def source_digest() -> str:
-    """Return a digest of all kernel sources and of numba's version."""
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    """Return the files of this package with kernels or their constants that a file imports."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("aucstream"):
+            for name in (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)):
+                file = _PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
+                if file.is_file() and (file.parent.name == "kernels" or b"@jit" in file.read_bytes()):
+                    found.append(file)
+    return tuple(found)
+
+
+@cache
+def source_digest(path: Path) -> str:
+    """Return a digest of a file, of the kernels that it can reach, and of numba's version."""
+    reached: set[Path] = set()
+    ahead = [path]
+    while ahead:
+        file = ahead.pop()
+        if file not in reached:
+            reached.add(file)
+            ahead += _imported(file)
     digest = hashlib.sha256(numba.__version__.encode())
-    for room in _KERNEL_ROOMS:
-        for path in sorted((_PACKAGE / room).glob("*.py")):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
+    for file in sorted(reached):
+        digest.update(str(file.relative_to(_PACKAGE)).encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _usable_cache_dir() -> Path | None:
-    base = os.environ.get("AUCSTREAM_CACHE_DIR") or platformdirs.user_cache_dir("aucstream")
-    path = Path(base) / f"kernels-{source_digest()}"
+def _usable_cache_base() -> Path | None:
+    base = Path(os.environ.get("AUCSTREAM_CACHE_DIR") or platformdirs.user_cache_dir("aucstream"))
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=base):
             pass
     except OSError as error:
-        _log.warning("kernels are compiled anew in this process: cache %s: %s", path, error)
+        _log.warning("kernels are compiled anew in this process: cache %s: %s", base, error)
         return None
-    return path
+    return base
 
 
 _settings: Any = numba.config
-CACHE_DIR: Path | None = _usable_cache_dir()
+CACHE_BASE: Path | None = _usable_cache_base()
+
+
+def _cache_dir(function: Callable[..., Any]) -> Path | None:
+    if CACHE_BASE is None:
+        return None
+    path = Path(sys.modules[function.__module__].__file__ or "").resolve()
+    return CACHE_BASE / f"{path.stem}-{source_digest(path)}"
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba: no Python objects, releases the GIL, cached, strict IEEE."""
-    if CACHE_DIR is None:
+    folder = _cache_dir(function)
+    if folder is None:
         return numba.njit(nogil=True)(function)
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
     before = _settings.CACHE_DIR
-    _settings.CACHE_DIR = str(CACHE_DIR)
+    _settings.CACHE_DIR = str(folder)
     try:
         compiled: Any = numba.njit(nogil=True, cache=True)(function)
     finally:
@@ -104,7 +133,7 @@ def _cache_lock() -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with open(f"{CACHE_DIR}/lock", "ab") as file:
+    with open(f"{CACHE_BASE}/lock", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

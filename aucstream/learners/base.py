@@ -26,7 +26,8 @@ from aucstream.kernels.calibration import shift_calibration
 from aucstream.kernels.linear import dot
 from aucstream.kernels.random import seeded
 from aucstream.learners.face import RankingClassifier
-from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Unit, UnitChange, Vector
+from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, UnitChange, Vector
+from aucstream.learners.units import carry_table, carry_vector
 
 C = TypeVar("C", bound=type)
 
@@ -78,6 +79,14 @@ class Learner(RankingClassifier):
         """Return how many rows the buffers hold (0: no buffers)."""
         return 0
 
+    def _sizes(self) -> dict[str, int]:
+        """Return the sizes that the declared state names."""
+        return {}
+
+    def _widest(self) -> tuple[int, str] | None:
+        """Return (most features, what to do instead) where the state would not hold any number."""
+        return None
+
     def _begin(self) -> None:
         """Set what does not start at zero, in place."""
 
@@ -124,20 +133,29 @@ class Learner(RankingClassifier):
     # -- state -----------------------------------------------------------------------------------
 
     def _reset(self) -> None:
-        self._encoder = type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"})
+        self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
         self._capacity = max(SMALLEST_WIDTH, self._encoder.width)
-        self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots())
+        self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots(), self._sizes())
         self._ledger = np.zeros(ledger.SIZE)
         if self._random:
             self._field("generator")[:] = seeded(self._seed)
         self._begin()
+
+    def _adopt(self, encoder: Encoder) -> None:
+        """Take columns from `encoder` from now on."""
+        widest = self._widest()
+        if widest is not None:
+            encoder.narrow(*widest)
+        self._encoder = encoder
 
     def _field(self, name: str) -> Any:
         return self._arrays[list(self._program.parts).index(name)]
 
     def _ensure(self, width: int) -> None:
         if width > self._capacity:
-            self._capacity = max(width, 2 * self._capacity)
+            widest = self._widest()
+            doubled = 2 * self._capacity if widest is None else min(2 * self._capacity, widest[0])
+            self._capacity = max(width, doubled)
             self._arrays = self._program.widened(self._arrays, self._capacity)
 
     def _reserve(self, entries: int, longest: int) -> None:
@@ -222,7 +240,13 @@ class Learner(RankingClassifier):
             d,
             Form.CSR,
         )
-        return self._score(unit_rows)
+        scores = self._score(unit_rows)
+        return scores - self.intercept if self._program.intercept else scores
+
+    @property
+    def intercept(self) -> float:
+        """The score of an empty row; 0 for all learners without an intercept."""
+        return self._score_row(np.empty(0, dtype=np.int64), np.empty(0)) if self._program.intercept else 0.0
 
     @property
     def weights(self) -> dict[Any, float]:
@@ -230,12 +254,19 @@ class Learner(RankingClassifier):
         return dict(zip(self._names(), self.coefficients().tolist(), strict=True))
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return name to contribution (weight times value); they add up to the score."""
+        """Return name to contribution (weight times value); they add up to the score.
+
+        A learner with an intercept gives it the name "(intercept)".
+        """
         names = self._names()
         idx, val = self._encoder.look_up(x)
         columns = np.arange(val.size) if idx is None else idx
         w = self.coefficients()
-        return {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), val.tolist(), strict=True)}
+        found = {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), val.tolist(), strict=True)}
+        return found | self._intercept_entry()
+
+    def _intercept_entry(self) -> dict[Any, float]:
+        return {"(intercept)": self.intercept} if self._program.intercept else {}
 
     # -- change of units -----------------------------------------------------------------------------
 
@@ -257,18 +288,20 @@ class Learner(RankingClassifier):
             for offset in program.offsets:
                 along = dot(None, shift, fields[offset.weights][moved])
                 fields[offset.field][offset.position] -= offset.sign * along
-            shift_calibration(self._ledger, dot(None, shift, self.coefficients()[moved]))
+            if not program.intercept:
+                shift_calibration(self._ledger, dot(None, shift, self.coefficients()[moved]))
         for name, part in program.parts.items():
-            if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
-                fields[name][:d] *= change.ratio if change.growth is None else change.ratio / change.growth
-            elif isinstance(part, Vector) and part.unit is Unit.ROW_SUM:
-                assert part.count is not None
-                count = float(fields[part.count[0]][part.count[1]])
-                safe = np.where(change.ratio == 0.0, 1.0, change.ratio)
-                fields[name][:d] = np.where(change.ratio == 0.0, 0.0, (fields[name][:d] - count * change.shift) / safe)
+            if isinstance(part, Vector):
+                carry_vector(fields[name][:d], part, fields, change)
+            elif isinstance(part, Table):
+                carry_table(part.cut(fields[name], d), part, fields, change)
+        self._carry_own(fields, change)
         if self._buffered:
             self._carry_rows(change)
         self._settle()
+
+    def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
+        """Carry over the fields whose unit is `Unit.OWN`, in place."""
 
     def _carry_rows(self, change: UnitChange) -> None:
         at = self._pool_at
@@ -312,7 +345,11 @@ class Learner(RankingClassifier):
         for (name, part), array in zip(program.parts.items(), current, strict=True):
             if isinstance(part, Scratch):
                 continue
-            arrays[f"state.{name}"] = (array[:width] if isinstance(part, Vector) else array).copy()
+            if isinstance(part, Vector):
+                array = array[:width]
+            elif isinstance(part, Table):
+                array = part.cut(array, width)
+            arrays[f"state.{name}"] = array.copy()
         meta = {
             "class": type(self).__name__,
             "params": self._params(),
@@ -326,12 +363,14 @@ class Learner(RankingClassifier):
         """Return the learner that `state_dict` described."""
         made = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
         made._seed = meta["seed"]
-        made._encoder = encoder_from_state(
-            {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
+        made._adopt(
+            encoder_from_state(
+                {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
+            )
         )
         width = made._encoder.width
         made._capacity = max(SMALLEST_WIDTH, width)
-        fresh = list(made._program.made(made._capacity, made._slots()))
+        fresh = list(made._program.made(made._capacity, made._slots(), made._sizes()))
         for i, (name, part) in enumerate(made._program.parts.items()):
             if isinstance(part, Scratch):
                 continue
@@ -340,6 +379,8 @@ class Learner(RankingClassifier):
                 raise BadSnapshot("snapshot", f"the array state.{name}", "none")
             if isinstance(part, Vector):
                 fresh[i][: saved.size] = saved
+            elif isinstance(part, Table) and saved.shape == part.cut(fresh[i], width).shape:
+                part.cut(fresh[i], width)[:] = saved
             elif isinstance(part, (PoolIdx, PoolVal)) or saved.shape == fresh[i].shape:
                 fresh[i] = saved
             else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,18 +27,49 @@ class Unit(enum.Enum):
 
     NONE = "none"
     WEIGHT = "score per unit"
-    ROW_SUM = "sum of rows"
+    WEIGHT_SQUARED = "its square: covariances of weights"
+    ROW_SUM = "weighted sum of rows"
+    ROW_MEAN = "weighted mean of rows"
+    ROW_CHANGE = "sum of rows whose factors add up to nothing"
+    ROW_SQUARED = "scatter of rows about their mean, sums of squared gradients"
+    OWN = "the learner's own: see `Learner._carry_own`"
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
     """float64 (d,), grows with the features.
 
-    For ROW_SUM, `count` names (field, position) of the weighted number of rows in the sum.
+    For ROW_SUM and ROW_MEAN, `count` names (field, position) of the weighted number of rows in it.
     """
 
     unit: Unit = Unit.NONE
     count: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """float64 (rows, columns); None stands for the features, and grows with them.
+
+    A number may be the name of one of `Learner._sizes`. For ROW_SUM, `count` names a field (columns,) with
+    the weighted number of rows in each column.
+    """
+
+    rows: int | str | None
+    columns: int | str | None
+    unit: Unit = Unit.NONE
+    count: str | None = None
+
+    def shape(self, width: int, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """Return the shape for `width` features."""
+        rows = width if self.rows is None else _size(self.rows, sizes)
+        columns = width if self.columns is None else _size(self.columns, sizes)
+        return rows, columns
+
+    def cut(self, array: Floats, width: int) -> Floats:
+        """Return the part of `array` that belongs to the first `width` features, a view."""
+        if self.rows is None:
+            array = array[:width]
+        return array[:, :width] if self.columns is None else array
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +83,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An array of fixed size."""
+    """An array of fixed size: a number, or the name of one of `Learner._sizes`."""
 
-    size: int
+    size: int | str
     dtype: type = np.float64
 
 
@@ -73,14 +104,15 @@ class PoolVal:
     """float64: values of all buffered rows."""
 
 
-Part = Vector | Scratch | Fixed | Slots | PoolIdx | PoolVal
+Part = Vector | Table | Scratch | Fixed | Slots | PoolIdx | PoolVal
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
     """A scalar that stands for the score of a constant: it moves by -weights'shift.
 
-    `sign` is -1 where the vector holds the negative of what multiplies it.
+    `sign` is -1 where the vector holds the negative of what multiplies it, and for an intercept, which
+    takes up what the shift takes from the score.
     """
 
     field: str
@@ -109,6 +141,8 @@ class Program:
     settle : function
         (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed).
     offsets : tuple of Offset
+    intercept : bool
+        Scores have an intercept that takes up shifts of the features: a change of units moves no score.
     learn_one, score_one : RowCall
         `learn_row` and `score_row` as Python calls them.
     """
@@ -120,6 +154,7 @@ class Program:
     score_block: Callable[..., None]
     settle: Callable[..., None]
     offsets: tuple[Offset, ...] = ()
+    intercept: bool = False
     parts: dict[str, Part] = field(init=False)
     learn_one: RowCall = field(init=False)
     score_one: RowCall = field(init=False)
@@ -136,28 +171,39 @@ class Program:
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self
 
-    def made(self, width: int, slots: int) -> tuple[np.ndarray, ...]:
+    def made(self, width: int, slots: int, sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
         """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
-        return tuple(_made(part, width, slots) for part in self.parts.values())
+        return tuple(_made(part, width, slots, sizes) for part in self.parts.values())
 
     def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
         """Return the arrays for more columns; new entries are zero."""
         return tuple(_widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True))
 
 
-def _made(part: Part, width: int, slots: int) -> np.ndarray[Any, Any]:
+def _size(size: int | str, sizes: Mapping[str, int]) -> int:
+    return sizes[size] if isinstance(size, str) else size
+
+
+def _made(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
     if isinstance(part, Vector):
         return np.zeros(width)
+    if isinstance(part, Table):
+        return np.zeros(part.shape(width, sizes))
     if isinstance(part, Scratch):
         return np.zeros(part.per_column * width + part.extra, dtype=part.dtype)
     if isinstance(part, Fixed):
-        return np.zeros(part.size, dtype=part.dtype)
+        return np.zeros(_size(part.size, sizes), dtype=part.dtype)
     if isinstance(part, Slots):
         return np.zeros((slots + 1, 3), dtype=np.int64)
     return np.zeros(0, dtype=np.int64 if isinstance(part, PoolIdx) else np.float64)
 
 
 def _widened(part: Part, array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    if isinstance(part, Table):
+        rows, columns = array.shape
+        table = np.zeros((width if part.rows is None else rows, width if part.columns is None else columns))
+        table[:rows, :columns] = array
+        return table
     if isinstance(part, Vector):
         size = width
     elif isinstance(part, Scratch):
