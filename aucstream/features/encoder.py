@@ -116,6 +116,18 @@ class Encoder(abc.ABC):
             raise InvalidBlock("features", f"at most {self.width} columns, as many as were learned", n)
 
     @abc.abstractmethod
+    def align(self, other: Encoder, *, partial: bool = False) -> Ints:
+        """Return the column of each of `other`'s columns, by name; names not known get columns.
+
+        With `partial` a name for which there is no room is -1.
+
+        Raises
+        ------
+        CannotMerge
+            The encoders differ in kind or there is no room for all names; nothing was changed.
+        """
+
+    @abc.abstractmethod
     def mark(self) -> Any:
         """Return a mark that `rewind` takes."""
 

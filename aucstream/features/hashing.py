@@ -11,6 +11,7 @@ import numpy as np
 
 from aucstream.block import Ints
 from aucstream.constraints import Ge, Le, Rule
+from aucstream.errors import CannotMerge
 from aucstream.features.encoder import Encoder, kind_of_columns
 from aucstream.features.entries import Name
 
@@ -68,6 +69,13 @@ class Hashing(Encoder):
             for column in columns:
                 kind_of_columns(self.kinds, int(column), 1)
         return columns
+
+    def align(self, other: Encoder, *, partial: bool = False) -> Ints:
+        """Return the column of each of `other`'s columns: the same; see `Encoder.align`."""
+        if other.spec != self.spec:
+            raise CannotMerge("merge", f"the same encoder in both models: {self.spec}", other.spec)
+        self.kinds = np.where(self.kinds == 0, other.kinds, self.kinds)
+        return np.arange(self.width, dtype=np.int64)
 
     def mark(self) -> None:
         """Return nothing: kinds noted by a skipped row do no harm."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from aucstream.block import Ints
 from aucstream.constraints import Ge, Rule
-from aucstream.errors import InvalidBlock
+from aucstream.errors import CannotMerge, InvalidBlock
 from aucstream.features.encoder import Encoder, kind_of_columns
 from aucstream.features.entries import NUMERIC, Name
 
@@ -136,6 +136,21 @@ class Vocabulary(Encoder):
         if self._identity and n <= len(self.names):
             return None
         return np.array([self._index.get(name, -1) for name in range(n)], dtype=np.int64)
+
+    def align(self, other: Encoder, *, partial: bool = False) -> Ints:
+        """Return the column of each of `other`'s columns, by name; see `Encoder.align`."""
+        if not isinstance(other, Vocabulary):
+            raise CannotMerge("merge", "encoders of one kind: a vocabulary", other.spec["kind"])
+        if (self.arrays and other.words) or (self.words and other.arrays):
+            raise CannotMerge("merge", "rows that are arrays in both models, or named in both", "one of each")
+        new = [(name, kind) for name, kind in zip(other.names, other.kinds, strict=False) if name not in self._index]
+        if len(self.names) + len(new) > self.most and not partial:
+            raise CannotMerge("merge", f"at most {self.most} names in all", len(self.names) + len(new))
+        for name, kind in new:
+            self._append(name, int(kind))
+        self.arrays = self.arrays or other.arrays
+        self.dropped += other.dropped
+        return np.array([self._index.get(name, -1) for name in other.names], dtype=np.int64)
 
     def mark(self) -> tuple[int, int, bool, bool, bool]:
         """Return a mark for `rewind`."""

@@ -5,6 +5,7 @@ A learner's file gives kernels, a declared state and a class; see `solam.py` for
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from aucstream.kernels.random import seeded
 from aucstream.learners.face import RankingClassifier
 from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, UnitChange, Vector
 from aucstream.learners.units import carry_table, carry_vector
+from aucstream.metrics.platt import combine
 
 C = TypeVar("C", bound=type)
 
@@ -87,6 +89,11 @@ class Learner(RankingClassifier):
         """Return (most features, what to do instead) where the state would not hold any number."""
         return None
 
+    def _room(self, width: int) -> int:
+        """Return how many columns the arrays need for `width` features."""
+        widest = self._widest()
+        return width if widest is None else min(width, widest[0])
+
     def _begin(self) -> None:
         """Set what does not start at zero, in place."""
 
@@ -134,7 +141,7 @@ class Learner(RankingClassifier):
 
     def _reset(self) -> None:
         self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
-        self._capacity = max(SMALLEST_WIDTH, self._encoder.width)
+        self._capacity = max(SMALLEST_WIDTH, self._room(self._encoder.width))
         self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots(), self._sizes())
         self._ledger = np.zeros(ledger.SIZE)
         if self._random:
@@ -152,10 +159,9 @@ class Learner(RankingClassifier):
         return self._arrays[list(self._program.parts).index(name)]
 
     def _ensure(self, width: int) -> None:
+        width = self._room(width)
         if width > self._capacity:
-            widest = self._widest()
-            doubled = 2 * self._capacity if widest is None else min(2 * self._capacity, widest[0])
-            self._capacity = max(width, doubled)
+            self._capacity = max(width, self._room(2 * self._capacity))
             self._arrays = self._program.widened(self._arrays, self._capacity)
 
     def _reserve(self, entries: int, longest: int) -> None:
@@ -277,9 +283,15 @@ class Learner(RankingClassifier):
         from what each state array was declared to hold.
         """
         program = self._program
-        self._ensure(change.ratio.size)
+        d = self._room(min(change.ratio.size, self._encoder.width))  # a scaler may have spare columns
+        change = UnitChange(
+            change.ratio[:d],
+            change.shift[:d],
+            change.carry_rows,
+            None if change.growth is None else change.growth[:d],
+        )
+        self._ensure(d)
         self._settle()
-        d = change.ratio.size
         fields = dict(zip(program.parts, self._arrays, strict=True))
         moved = np.flatnonzero(change.shift)
         if moved.size:
@@ -368,8 +380,9 @@ class Learner(RankingClassifier):
                 {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
             )
         )
+        made._program = made._program_of(arrays)
         width = made._encoder.width
-        made._capacity = max(SMALLEST_WIDTH, width)
+        made._capacity = max(SMALLEST_WIDTH, made._room(width))
         fresh = list(made._program.made(made._capacity, made._slots(), made._sizes()))
         for i, (name, part) in enumerate(made._program.parts.items()):
             if isinstance(part, Scratch):
@@ -390,23 +403,56 @@ class Learner(RankingClassifier):
         made._resumed()
         return made
 
+    def _program_of(self, arrays: snapshot.Arrays) -> Program:
+        """Return the program that made the arrays of a snapshot."""
+        return self._program
+
     def _resumed(self) -> None:
         """Make scratch agree with the state just loaded."""
 
     # -- merge -----------------------------------------------------------------------------------
 
     def merge(self, other: Self, approximate: bool = False) -> Self:
-        """Merge what `other` learned into this model.
+        """Merge what `other` learned into this model, feature by feature by name; `other` stays as it is.
+
+        Calibration is combined by counts, which is approximate always.
+
+        Parameters
+        ----------
+        other : learner
+            Of the same class and parameters, the seed aside.
+        approximate : bool
+            Whether a result is taken that is not what one pass over both streams would give.
 
         Raises
         ------
         CannotMerge
-            This algorithm has no exact merge, or class or parameters differ.
+            This algorithm has no exact merge, or class, parameters or kinds of names differ; nothing was
+            changed.
         """
         name = type(self).__name__
         if type(other) is not type(self):
             raise CannotMerge(f"{name}.merge", f"a {name}", type(other).__name__)
+        for param, mine in self._params().items():
+            theirs = other._params()[param]
+            if mine != theirs and param != "seed":
+                raise CannotMerge(f"{name}.merge", f"{param}={mine!r} in both models", theirs)
+        self._check_merge(other, approximate)
+        if other is self:
+            other = copy.deepcopy(other)
+        columns = self._encoder.align(other._encoder, partial=approximate)
+        self._ensure(self._encoder.width)
+        combine(self._ledger, other._ledger)
+        self._take(other, columns)
+        return self
+
+    def _check_merge(self, other: Self, approximate: bool) -> None:
+        """Raise CannotMerge where `other` may not be taken; nothing has been changed yet."""
+        name = type(self).__name__
         raise CannotMerge(f"{name}.merge", "a learner with an exact merge", f"{name}, whose state is a path, not a sum")
+
+    def _take(self, other: Self, columns: Ints) -> None:
+        """Merge the state of `other`; `columns` says where its columns are in this model, -1: left out."""
 
 
 def _plain(value: Any) -> Any:

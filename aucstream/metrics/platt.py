@@ -1,4 +1,4 @@
-"""Logistic calibration of a batch of scores (Platt 1999, by Newton's method), into a learner's ledger."""
+"""Logistic calibration in a learner's ledger: of a batch (Platt 1999, by Newton's method), of two models in one."""
 
 from __future__ import annotations
 
@@ -51,3 +51,36 @@ def refit(ledger: Floats, scores: Floats, signs: Floats) -> None:
     ledger[at.CAL_RMS2] = rms2
     ledger[at.CAL_ROWS] = float(len(scores))
     ledger[at.CAL_POSITIVE], ledger[at.CAL_NEGATIVE] = positives, negatives
+
+
+def combine(ledger: Floats, other: Floats) -> None:
+    """Take the counts of another ledger, and its calibration in proportion to the rows behind it; writes ledger.
+
+    The two lines are averaged per unit of score. That is approximate: a merged model's scores are its own.
+    """
+    kappa_rows = ledger[at.KAPPA_ROWS] + other[at.KAPPA_ROWS]
+    if kappa_rows > 0.0:
+        ledger[at.KAPPA2] += other[at.KAPPA_ROWS] / kappa_rows * (other[at.KAPPA2] - ledger[at.KAPPA2])
+    for count in (at.ROWS, at.POSITIVES, at.KAPPA_ROWS, at.CAL_POSITIVE, at.CAL_NEGATIVE):
+        ledger[count] += other[count]
+    line = [at.CAL_ON, at.CAL_SLOPE, at.CAL_INTERCEPT, at.CAL_H11, at.CAL_H12, at.CAL_H22, at.CAL_RMS2, at.CAL_ROWS]
+    if other[at.CAL_ON] == 0.0:
+        if ledger[at.CAL_ON] == 0.0 and ledger[at.CAL_POSITIVE] > 0.0 and ledger[at.CAL_NEGATIVE] > 0.0:
+            log_odds = math.log(ledger[at.CAL_POSITIVE] / ledger[at.CAL_NEGATIVE])
+            ledger[line] = [1.0, 1.0, log_odds, 0.0, 0.0, 1.0, 1.0, 0.0]  # as `calibrate` begins
+        return
+    if ledger[at.CAL_ON] == 0.0:
+        ledger[line] = other[line]
+        return
+    share = other[at.CAL_ROWS] / (ledger[at.CAL_ROWS] + other[at.CAL_ROWS])
+    rms2 = ledger[at.CAL_RMS2] + share * (other[at.CAL_RMS2] - ledger[at.CAL_RMS2])
+    slope = intercept = h11 = h12 = h22 = 0.0
+    for part, of in ((ledger, 1.0 - share), (other, share)):
+        unit = math.sqrt(rms2 / part[at.CAL_RMS2])  # from the part's scores to those over the common mean square
+        slope += of * part[at.CAL_SLOPE] * unit
+        intercept += of * part[at.CAL_INTERCEPT]
+        h11 += part[at.CAL_H11] / unit / unit
+        h12 += part[at.CAL_H12] / unit
+        h22 += part[at.CAL_H22]
+    slope = min(SLOPE_MAX, max(SLOPE_MIN, slope))
+    ledger[line] = [1.0, slope, intercept, h11, h12, h22, rms2, ledger[at.CAL_ROWS] + other[at.CAL_ROWS]]
