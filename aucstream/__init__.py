@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aucstream.features.scalers import Standardize as Standardize
     from aucstream.features.scalers import UnitNorm as UnitNorm
     from aucstream.features.vocabulary import Vocabulary as Vocabulary
+    from aucstream.learners.asam import ASAM as ASAM
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.oam import OAM as OAM
     from aucstream.learners.psam import PSAM as PSAM
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ASAM": "aucstream.learners.asam",
     "AutoScale": "aucstream.features.scalers",
     "BoundedNorm": "aucstream.features.scalers",
     "FSAUC": "aucstream.learners.fsauc",
@@ -43,6 +45,7 @@ _HOMES = {
 _ROOMS = ("errors", "evaluate", "features", "io", "metrics")
 
 __all__ = [
+    "ASAM",
     "FSAUC",
     "OAM",
     "PSAM",

@@ -1,4 +1,7 @@
-"""Write the golden snapshots: `python -m tests.aucstream.golden.make`. Run once a released format, never after."""
+"""Write the golden snapshots that are missing: `python -m tests.aucstream.golden.make`.
+
+What is there was written by the format's first version, and stays.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,11 @@ def learn(model: RankingClassifier) -> None:
 
 
 def main() -> None:
-    """Write one file a model, and the scores of the probes."""
-    recorded = {}
+    """Write one file a new model, and the scores of the probes."""
+    recorded = json.loads((FOLDER / "scores.json").read_text())
     for name, model in models().items():
+        if name in recorded:
+            continue
         learn(model)
         model.save(FOLDER / f"{name}.safetensors")
         recorded[name] = {

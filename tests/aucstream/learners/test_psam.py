@@ -14,7 +14,7 @@ from scipy import sparse
 
 from aucstream import PSAM
 from aucstream.errors import InvalidParams
-from aucstream.learners import psam
+from aucstream.kernels import sampled_pairs
 
 from . import agreement
 
@@ -53,13 +53,13 @@ def check_buffers(model: Any, plain: Any, form: str) -> None:
 def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(PSAM, Plain, params, form)
     scalars = model._field("scalars")
-    assert [scalars[psam.STEPS], scalars[psam.AVERAGED]] == [plain.t, plain.q]
-    assert [scalars[psam.RCOUNT], scalars[psam.ACOUNT]] == [plain.rcount, plain.acount]
-    assert [scalars[psam.SEEN_POS], scalars[psam.SEEN_NEG]] == [plain.pos.seen, plain.neg.seen]
+    assert [scalars[sampled_pairs.STEPS], scalars[sampled_pairs.AVERAGED]] == [plain.t, plain.q]
+    assert [scalars[sampled_pairs.RCOUNT], scalars[sampled_pairs.ACOUNT]] == [plain.rcount, plain.acount]
+    assert [scalars[sampled_pairs.SEEN_POS], scalars[sampled_pairs.SEEN_NEG]] == [plain.pos.seen, plain.neg.seen]
     check_buffers(model, plain, form)
     if form in ("dense", "csr"):
-        agreement.close(scalars[psam.SCALE] * model._field("v")[: plain.w.size], plain.w, "iterate")
-        assert scalars[psam.REACH] >= np.linalg.norm(plain.w) * (1 - 1e-9)
+        agreement.close(scalars[sampled_pairs.SCALE] * model._field("v")[: plain.w.size], plain.w, "iterate")
+        assert scalars[sampled_pairs.REACH] >= np.linalg.norm(plain.w) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -74,8 +74,8 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     w, output = psam_batch(X, y, 1200, **params)
     agreement.close(model.coefficients(), output, "output")
     scalars = model._field("scalars")
-    agreement.close(scalars[psam.SCALE] * model._field("v")[: w.size], w, "iterate")
-    assert scalars[psam.STEPS] == 1200
+    agreement.close(scalars[sampled_pairs.SCALE] * model._field("v")[: w.size], w, "iterate")
+    assert scalars[sampled_pairs.STEPS] == 1200
     assert model.examples == 400
     assert model.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
@@ -91,7 +91,7 @@ def test_streaming_with_room_and_replay_alone_is_fit_bit_for_bit(form: Any) -> N
     lam, t0, rskip, askip, *_ = streamed._kernel_params
     arrays = dict(zip(streamed._program.parts, streamed._arrays, strict=True))
     unit = float(np.sqrt(streamed._ledger[2]))
-    psam.replay_pairs(*arrays.values(), 800, lam, t0, rskip, askip, 400, unit)
+    sampled_pairs.replay_pairs(*arrays.values(), 800, lam, t0, rskip, askip, 400, sampled_pairs.PROX, unit)
     np.testing.assert_array_equal(streamed.coefficients(), fitted.coefficients())
     for name in ("v", "u"):
         np.testing.assert_array_equal(streamed._field(name), fitted._field(name))
@@ -132,7 +132,7 @@ def test_one_class_moves_nothing() -> None:
     for label in (1.0, -1.0):
         model = PSAM(replay=2)
         assert not model.learn_array(X, np.full(50, label), weights).any()
-        assert model._field("scalars")[psam.STEPS] == 0.0
+        assert model._field("scalars")[sampled_pairs.STEPS] == 0.0
         assert not model._field("v").any()
 
 
