@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.oam import OAM as OAM
     from aucstream.learners.psam import PSAM as PSAM
+    from aucstream.learners.regsolam import RegSOLAM as RegSOLAM
     from aucstream.learners.solam import SOLAM as SOLAM
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
@@ -35,6 +36,7 @@ _HOMES = {
     "OAM": "aucstream.learners.oam",
     "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
+    "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
     "Standardize": "aucstream.features.scalers",
     "UnitNorm": "aucstream.features.scalers",
@@ -54,6 +56,7 @@ __all__ = [
     "BoundedNorm",
     "Hashing",
     "Pipeline",
+    "RegSOLAM",
     "Standardize",
     "UnitNorm",
     "Vocabulary",

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import sparse
+
+from aucstream.io.svmlight import read_svmlight
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -20,3 +25,17 @@ def data_path(name: str) -> Path:
     if not path.is_file():
         pytest.skip(f"REAL DATA IS ABSENT: {path} (set AUCSTREAM_DATA to the folder that has it)")
     return path
+
+
+@cache
+def unit_rows(name: str) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return (X, y) of an svmlight file such as "a9a.svm.gz", each row divided by its norm."""
+    blocks = list(read_svmlight(data_path(name)))
+    lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
+    indices = np.concatenate([np.asarray(block.indices) for block in blocks])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    values = np.concatenate([block.values for block in blocks])
+    X = sparse.csr_array((values, indices, indptr), shape=(lengths.size, blocks[-1].width))
+    norms = np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), lengths)
+    X.data = X.data / norms
+    return X, np.concatenate([block.y for block in blocks])

@@ -11,142 +11,12 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Gt, InfinityAllowed
 from aucstream.kernels import l1ball
-from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import axpy2, dot2, norm, sqnorm
-from aucstream.kernels.row_scale import next_scale, store_scale
-from aucstream.kernels.saddle import slopes
+from aucstream.kernels.saddle import GSUM, LARGEST, RECOUNT, SCALE, SIZE, STEPS, A, B, advance, commit
 from aucstream.learners.base import Learner, learner
+from aucstream.learners.saddle import L2_BALL
 from aucstream.learners.state import Fixed, Offset, Program, Scratch, Unit, Vector
-
-# layout of State.scalars; SCALE, NORM2, GCUM: l2 only
-A, B, ALPHA, STEPS, POSITIVE, TOTAL, GSUM, SCALE, NORM2, GCUM = range(10)
-RECOUNT = 65_536  # rows between two recounts of a tracked norm: rounding drift, not approximation
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
-
-
-@jit
-def _advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
-    """Return all that a step needs and writes nothing.
-
-    (finite, step on w along x, g, new a, b, alpha, kappa_t, its mean square and rows, length of x),
-    from the score `s` of the last iterate; [YWL16] Alg. 1, steps 3-5.
-    """
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    positive = scalars[POSITIVE] + (weight if y > 0.0 else 0.0)
-    p = positive / (scalars[TOTAL] + weight)
-    gamma = weight * min(cap, zeta / math.sqrt(scalars[STEPS] + 1.0))
-    a, b, alpha = scalars[A], scalars[B], scalars[ALPHA]
-    c, da, db, dalpha = slopes(y, p, s * factor, a, b, alpha)
-    a -= gamma * da
-    b -= gamma * db
-    alpha += gamma * dalpha
-    step = 0.0
-    if length > 0.0:
-        step = -gamma * c * factor
-        if kappa == 0.0:
-            step /= scale * scale
-    finite = math.isfinite(s) and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
-    finite = finite and abs(step) * length < LARGEST and scalars[TOTAL] + weight < LARGEST
-    return finite, step, gamma, a, b, alpha, scale, mean, rows, length
-
-
-@jit
-def _commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows):
-    """Write what `_advance` returned, a, b, alpha clipped to their boxes; writes scalars, ledger."""
-    scalars[A] = max(-bound, min(bound, a))
-    scalars[B] = max(-bound, min(bound, b))
-    scalars[ALPHA] = max(-2.0 * bound, min(2.0 * bound, alpha))
-    scalars[STEPS] += 1.0
-    scalars[TOTAL] += weight
-    scalars[GSUM] += gamma
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        scalars[POSITIVE] += weight
-        ledger[POSITIVES] += 1.0
-    store_scale(ledger, mean, rows)
-
-
-@jit
-def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa):
-    """One update on the l2 ball, w = scale v, sum of gamma w = gcum v - u; writes v, u, scalars, ledger.
-
-    Returns the score of the averaged weights before it; NaN where the row was skipped.
-    """
-    vx, ux = dot2(idx, x, v, u)
-    s = scalars[SCALE] * vx
-    score = 0.0
-    if scalars[GSUM] > 0.0:
-        score = (scalars[GCUM] * vx - ux) / scalars[GSUM]
-    finite, step, gamma, a, b, alpha, scale, mean, rows, length = _advance(
-        scalars, ledger, x, y, weight, s, zeta, cap, kappa
-    )
-    gcum = scalars[GCUM] + gamma * scalars[SCALE]
-    step /= scalars[SCALE]
-    if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, gcum) < LARGEST):
-        return math.nan
-    calibrate(ledger, score, y, weight)
-    scalars[GCUM] = gcum
-    axpy2(idx, x, step, v, gcum * step, u)
-    scalars[NORM2] = max(0.0, scalars[NORM2] + 2.0 * step * vx + (step * length) * (step * length))
-    bound = R * kappa if kappa > 0.0 else R
-    radius = R if kappa > 0.0 or scale == 0.0 else R / scale
-    size = abs(scalars[SCALE]) * math.sqrt(scalars[NORM2])
-    if size > radius:
-        scalars[SCALE] *= radius / size
-    _commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
-    if scalars[SCALE] < SCALE_RESET or scalars[STEPS] % RECOUNT == 0.0:
-        settle_l2(v, u, scalars)
-    return score
-
-
-@jit
-def learn_block_l2(v, u, scalars, ledger, indptr, idx, val, y, weights, out, R, zeta, cap, kappa):
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_l2(v, u, scalars, ledger, None, val[a:b], y[i], weights[i], R, zeta, cap, kappa)
-        else:
-            out[i] = step_l2(v, u, scalars, ledger, idx[a:b], val[a:b], y[i], weights[i], R, zeta, cap, kappa)
-
-
-@jit
-def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa):
-    """Return the score of a row; changes nothing."""
-    vx, ux = dot2(idx, x, v, u)
-    return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
-
-
-@jit
-def score_block_l2(v, u, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_l2(v, u, scalars, ledger, None, val[a:b], R, zeta, cap, kappa)
-        else:
-            out[i] = score_l2(v, u, scalars, ledger, idx[a:b], val[a:b], R, zeta, cap, kappa)
-
-
-@jit
-def settle_l2(v, u, scalars):
-    """Fold the scale: v = w, u = -(sum of gamma w), scale 1; recount the norm. O(d)."""
-    fold(v, u, scalars[SCALE], scalars[GCUM])
-    scalars[SCALE] = 1.0
-    scalars[GCUM] = 0.0
-    scalars[NORM2] = sqnorm(v)
-
-
-class L2State(NamedTuple):
-    """State on the l2 ball: 2 d + 10 floats."""
-
-    v: Annotated[Floats, Vector(Unit.WEIGHT)]  # weights / scale
-    u: Annotated[Floats, Vector(Unit.WEIGHT)]  # deferred average
-    scalars: Annotated[Floats, Fixed(10)]
 
 
 @jit
@@ -161,7 +31,7 @@ def step_l1(
     score = 0.0
     if scalars[GSUM] > 0.0:
         score = summed / scalars[GSUM]
-    finite, step, gamma, a, b, alpha, scale, mean, rows, length = _advance(
+    finite, step, gamma, a, b, alpha, scale, mean, rows, length = advance(
         scalars, ledger, x, y, weight, s, zeta, cap, kappa
     )
     if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, ball[l1ball.GAM]) < LARGEST):
@@ -173,7 +43,7 @@ def step_l1(
     bound = R * kappa if kappa > 0.0 else R
     radius = R if kappa > 0.0 or scale == 0.0 else R / scale
     l1ball.project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
-    _commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
+    commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
     if scalars[STEPS] % RECOUNT == 0.0:
         l1ball.settle(z, total, gam_at, psi_at, ball)
     return score
@@ -241,18 +111,9 @@ class L1State(NamedTuple):
     heap_key: Annotated[Floats, Scratch(np.float64, 2, 64)]
     heap_idx: Annotated[Ints, Scratch(np.int64, 2, 64)]
     ball: Annotated[Floats, Fixed(l1ball.SIZE)]
-    scalars: Annotated[Floats, Fixed(10)]
+    scalars: Annotated[Floats, Fixed(SIZE)]
 
 
-_L2 = Program(
-    L2State,
-    step_l2,
-    learn_block_l2,
-    score_l2,
-    score_block_l2,
-    settle_l2,
-    (Offset("scalars", A, "v"), Offset("scalars", B, "v")),
-)
 _L1 = Program(
     L1State,
     step_l1,
@@ -322,11 +183,12 @@ class SOLAM(Learner):
     _steps_and_penalties = frozenset({"R", "zeta", "cap"})
 
     def _chosen_program(self) -> Program:
-        return _L2 if self.norm == "l2" else _L1
+        return L2_BALL if self.norm == "l2" else _L1
 
     def _numbers(self) -> tuple[float, ...]:
         default = 30.0 if self.norm == "l2" else 100.0
-        return (default if self.R is None else self.R, self.zeta, self.cap, self.kappa or 0.0)
+        shared = (default if self.R is None else self.R, self.zeta, self.cap, self.kappa or 0.0)
+        return (*shared, 0.0) if self.norm == "l2" else shared  # no penalty
 
     def _begin(self) -> None:
         if self.norm == "l2":

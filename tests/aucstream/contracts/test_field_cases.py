@@ -169,6 +169,7 @@ def test_l8_a_score_of_a_million_gives_a_probability_without_a_warning(name):
 
 STEPS = {
     "solam": [{"zeta": 1e6, "cap": 1e6}, {"zeta": 1e6, "cap": math.inf, "norm": "l1"}],
+    "regsolam": [{"zeta": 1e6, "cap": 1e6}, {"zeta": 1e6, "cap": math.inf, "lam": 10.0}],
     "fsauc": [{"eta1": 1e6}, {"eta1": 1e6, "n": 1000}],
     "psam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-12}],
     "asam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-6, "t0": 1.0, "loss": "squared_hinge"}],

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from reference.solam import SOLAM as Plain
 
 from aucstream import SOLAM
-from aucstream.kernels import l1ball
-from aucstream.learners import solam
+from aucstream.kernels import l1ball, saddle
 
 from . import agreement
 
@@ -30,7 +29,7 @@ each_variant = pytest.mark.parametrize("params", VARIANTS.values(), ids=VARIANTS
 def iterate(model: SOLAM) -> np.ndarray:
     """Return the last iterate."""
     if model.norm == "l2":
-        return model._field("v") * model._field("scalars")[solam.SCALE]
+        return model._field("v") * model._field("scalars")[saddle.SCALE]
     th = model._field("ball")[l1ball.TH]
     z = model._field("z")
     return np.sign(z) * np.where(z == 0.0, 0.0, np.abs(z) - th)
@@ -41,7 +40,7 @@ def iterate(model: SOLAM) -> np.ndarray:
 def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(SOLAM, Plain, params, form)
     scalars = model._field("scalars")
-    agreement.close(scalars[[solam.A, solam.B, solam.ALPHA]], [plain.a, plain.b, plain.alpha])
+    agreement.close(scalars[[saddle.A, saddle.B, saddle.ALPHA]], [plain.a, plain.b, plain.alpha])
     if form in ("dense", "csr"):
         w = iterate(model)[: plain.w.size]
         agreement.close(w, plain.w)
@@ -61,7 +60,7 @@ def test_stays_inside_its_sets(params: dict[str, Any], seed: int, scale: float) 
         model.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
         kappa = model.kappa or 1.0
         unit = 1.0 if model.kappa else np.sqrt(model._ledger[2])
-        a, b, alpha = model._field("scalars")[[solam.A, solam.B, solam.ALPHA]]
+        a, b, alpha = model._field("scalars")[[saddle.A, saddle.B, saddle.ALPHA]]
         assert np.linalg.norm(iterate(model), order) * unit <= R * (1 + 1e-9)
         assert max(abs(a), abs(b), abs(alpha) / 2) <= R * kappa
 

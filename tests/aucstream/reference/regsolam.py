@@ -17,7 +17,7 @@ class RegSOLAM(SOLAM):
     The penalty is taken by its gradient, dF/dw + lam w, with the row's step om gamma, and has the scale of
     [NYL19] (6), where the loss is p q L: so the minimiser is that of SPAM-L2 with beta = lam. The radius is
     a valid bound: lam/2 |w*|^2 <= p q <= 1/4. Scale: lam kappa_t^2 in raw units, so that one step takes
-    gamma lam w off w whatever kappa_t.
+    gamma lam w off w whatever kappa_t. A gamma lam above 1 counts as 1 (ours): the penalty never turns w round.
     """
 
     def __init__(self, lam: float = 1e-4, zeta: float = 10.0, cap: float = 0.25, kappa: float | None = None) -> None:

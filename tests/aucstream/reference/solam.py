@@ -100,7 +100,7 @@ class SOLAM:
         # 4. gradients at (w_t, a_t, b_t, alpha_t); regSOLAM adds lam w in the units of w/unit
         s = float(self.w @ x)
         c, da, db, dalpha = saddle_gradient(s, y, p, self.a, self.b, self.alpha)
-        w = self.w - gamma * c * (x / unit) / unit - gamma * self.lam * self.w
+        w = self.w * max(0.0, 1.0 - gamma * self.lam) - gamma * c * (x / unit) / unit
         a, b, alpha = self.a - gamma * da, self.b - gamma * db, self.alpha + gamma * dalpha
         # 5. projections
         box = self.R * self.scale.bound
