@@ -22,12 +22,13 @@ from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import ledger
-from aucstream.kernels.buffers import compacted
+from aucstream.kernels.buffers import FIFO, compacted
 from aucstream.kernels.calibration import shift_calibration
 from aucstream.kernels.linear import dot
 from aucstream.kernels.random import seeded
 from aucstream.learners.face import RankingClassifier
-from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, UnitChange, Vector
+from aucstream.learners.merging import Buffer, merge_fields, merge_pools
+from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
 from aucstream.learners.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
 
@@ -415,7 +416,10 @@ class Learner(RankingClassifier):
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge what `other` learned into this model, feature by feature by name; `other` stays as it is.
 
-        Calibration is combined by counts, which is approximate always.
+        Calibration is combined by counts, which is approximate always. Where there is no exact merge,
+        `approximate=True` averages the output weights in proportion to the rows behind them, goes on from
+        that average, and joins sums of rows and buffers as if one learner had seen all rows; the rest is
+        that of the model with more rows.
 
         Parameters
         ----------
@@ -442,17 +446,73 @@ class Learner(RankingClassifier):
             other = copy.deepcopy(other)
         columns = self._encoder.align(other._encoder, partial=approximate)
         self._ensure(self._encoder.width)
-        combine(self._ledger, other._ledger)
         self._take(other, columns)
+        combine(self._ledger, other._ledger)
         return self
 
     def _check_merge(self, other: Self, approximate: bool) -> None:
         """Raise CannotMerge where `other` may not be taken; nothing has been changed yet."""
-        name = type(self).__name__
-        raise CannotMerge(f"{name}.merge", "a learner with an exact merge", f"{name}, whose state is a path, not a sum")
+        if not approximate:
+            name = type(self).__name__
+            raise CannotMerge(
+                f"{name}.merge",
+                "approximate=True (which averages the weights), or a learner with an exact merge",
+                f"{name}, whose state is a path, not a sum",
+            )
 
     def _take(self, other: Self, columns: Ints) -> None:
-        """Merge the state of `other`; `columns` says where its columns are in this model, -1: left out."""
+        """Merge the state of `other`; `columns` says where its columns are in this model, -1: left out.
+
+        Approximate, see `learners.merging`.
+        """
+        n, m = self.examples, other.examples
+        if m == 0:
+            return
+        other = copy.deepcopy(other)
+        self._settle()
+        other._settle()
+        share = m / (n + m)
+        there = columns >= 0
+        weights = (1.0 - share) * self.coefficients()
+        weights[columns[there]] += share * other.coefficients()[there]
+        intercept = (1.0 - share) * self.intercept + share * other.intercept
+        parts = self._program.parts
+        mine = dict(zip(parts, self._arrays, strict=True))
+        theirs = dict(zip(parts, other._arrays, strict=True))
+        if self._buffered:
+            buffers = self._buffers()
+            seen = [(int(mine[field][at]), int(theirs[field][at])) for field, at in (buffer.seen for buffer in buffers)]
+            at = self._pool_at
+            pool = merge_pools(
+                self._arrays[at : at + 3],
+                other._arrays[at : at + 3],
+                columns,
+                buffers,
+                seen,
+                np.random.default_rng([self._seed, n, m]),
+                m > n,
+            )
+            mine.update(zip(list(parts)[at : at + 3], pool, strict=True))
+        merge_fields(parts, mine, theirs, columns, weights, self._added(), m > n)
+        self._place(mine, weights, intercept)
+        self._arrays = tuple(mine.values())
+        self._settle()
+
+    def _added(self) -> list[tuple[str, int]]:
+        """Return (field, position) of the scalars that add up when two models merge."""
+        counts = {
+            part.count
+            for part in self._program.parts.values()
+            if isinstance(part, Vector) and part.count is not None and part.unit in (Unit.ROW_SUM, Unit.ROW_MEAN)
+        }
+        return [*counts, *(buffer.seen for buffer in self._buffers() if buffer.policy != FIFO)]
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        """Return the buffers of one class each; slots outside them are kept as they are by a merge."""
+        return ()
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        """Write merged output weights and intercept where the declared state does not say how; in place."""
 
 
 def _plain(value: Any) -> Any:

@@ -342,7 +342,7 @@ class State(NamedTuple):
     """8 d + 30 floats, and 4 d of scratch."""
 
     z: Annotated[Floats, Vector(Unit.WEIGHT)]  # the iterate; see `kernels.l1ball`
-    total: Annotated[Floats, Vector(Unit.WEIGHT)]  # stage sum
+    total: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", WEIGHT_SUM))]  # stage sum
     gam_at: Annotated[Floats, Vector()]
     psi_at: Annotated[Floats, Vector()]
     w1: Annotated[Floats, Vector(Unit.WEIGHT)]  # centre
@@ -486,6 +486,9 @@ class FSAUC(Learner):
             return super().fit(X, y, epochs)
         finally:
             self._rows_planned = None
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        fields["gam_at"][:] = fields["ball"][l1ball.GAM]
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

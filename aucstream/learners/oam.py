@@ -19,6 +19,7 @@ from aucstream.kernels.linear import dot, dot2, norm
 from aucstream.kernels.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.learners.base import Learner, learner
+from aucstream.learners.merging import Buffer
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
 
 # layout of State.scalars; updates averaged; rows offered to each buffer; upper bounds of |w| and of a
@@ -272,7 +273,7 @@ class State(NamedTuple):
     """4 d + 6 floats, one generator, and 2 `capacity` rows."""
 
     v: Annotated[Floats, Vector(Unit.WEIGHT)]
-    u: Annotated[Floats, Vector(Unit.WEIGHT)]  # deferred average
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", STEPS), -1.0)]  # deferred average
     scalars: Annotated[Floats, Fixed(6)]
     dense: Annotated[Floats, Scratch(np.float64, 2)]  # zero between rows
     slots: Annotated[Ints, Slots()]
@@ -370,6 +371,13 @@ class OAM(Learner):
 
     def _slots(self) -> int:
         return 2 * self.capacity
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        policy = buffers.POLICIES[self.policy]
+        return (
+            Buffer(0, self.capacity, ("scalars", SEEN_POS), policy),
+            Buffer(self.capacity, self.capacity, ("scalars", SEEN_NEG), policy),
+        )
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from aucstream.constraints import Gt, InfinityAllowed
-from aucstream.kernels.saddle import SCALE
+from aucstream.kernels.saddle import POSITIVE, SCALE, TOTAL
 from aucstream.learners.base import Learner, learner
 from aucstream.learners.saddle import L2_BALL
 from aucstream.learners.state import Program
@@ -78,6 +78,9 @@ class RegSOLAM(Learner):
 
     def _begin(self) -> None:
         self._field("scalars")[SCALE] = 1.0
+
+    def _added(self) -> list[tuple[str, int]]:
+        return [*super()._added(), ("scalars", POSITIVE), ("scalars", TOTAL)]
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

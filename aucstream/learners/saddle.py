@@ -13,7 +13,7 @@ class L2State(NamedTuple):
     """State on the l2 ball: 2 d + 10 floats."""
 
     v: Annotated[Floats, Vector(Unit.WEIGHT)]  # weights / scale
-    u: Annotated[Floats, Vector(Unit.WEIGHT)]  # deferred average
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", saddle.GSUM), -1.0)]  # deferred average
     scalars: Annotated[Floats, Fixed(saddle.SIZE)]
 
 

@@ -12,8 +12,9 @@ from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.features.intake import array_block
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import buffers, sampled_pairs
-from aucstream.kernels.sampled_pairs import ACOUNT, LONGEST, RCOUNT, SCALE, SEEN_NEG, SEEN_POS
+from aucstream.kernels.sampled_pairs import ACOUNT, AVERAGED, LONGEST, RCOUNT, SCALE, SEEN_NEG, SEEN_POS
 from aucstream.learners.base import Learner, learner
+from aucstream.learners.merging import Buffer
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
 
 
@@ -21,7 +22,7 @@ class State(NamedTuple):
     """3 d + 10 floats, one generator, and 2 `capacity` rows."""
 
     v: Annotated[Floats, Vector(Unit.WEIGHT)]  # weights / scale
-    u: Annotated[Floats, Vector(Unit.WEIGHT)]  # deferred average
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", AVERAGED), -1.0)]  # deferred average
     scalars: Annotated[Floats, Fixed(10)]
     dense: Annotated[Floats, Scratch(np.float64)]  # zero between rows
     slots: Annotated[Ints, Slots()]
@@ -82,6 +83,13 @@ class SampledPairs(Learner):
 
     def _slots(self) -> int:
         return 2 * self.capacity
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        policy = buffers.POLICIES[self.policy]
+        return (
+            Buffer(0, self.capacity, ("scalars", SEEN_POS), policy),
+            Buffer(self.capacity, self.capacity, ("scalars", SEEN_NEG), policy),
+        )
 
     def _begin(self) -> None:
         scalars = self._field("scalars")

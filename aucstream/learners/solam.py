@@ -13,7 +13,20 @@ from aucstream.constraints import Gt, InfinityAllowed
 from aucstream.kernels import l1ball
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.saddle import GSUM, LARGEST, RECOUNT, SCALE, SIZE, STEPS, A, B, advance, commit
+from aucstream.kernels.saddle import (
+    GSUM,
+    LARGEST,
+    POSITIVE,
+    RECOUNT,
+    SCALE,
+    SIZE,
+    STEPS,
+    TOTAL,
+    A,
+    B,
+    advance,
+    commit,
+)
 from aucstream.learners.base import Learner, learner
 from aucstream.learners.saddle import L2_BALL
 from aucstream.learners.state import Fixed, Offset, Program, Scratch, Unit, Vector
@@ -105,7 +118,7 @@ class L1State(NamedTuple):
     """State on the l1 ball: 4 d + 17 floats, and 4 d of scratch."""
 
     z: Annotated[Floats, Vector(Unit.WEIGHT)]
-    total: Annotated[Floats, Vector(Unit.WEIGHT)]
+    total: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", GSUM))]
     gam_at: Annotated[Floats, Vector()]
     psi_at: Annotated[Floats, Vector()]
     heap_key: Annotated[Floats, Scratch(np.float64, 2, 64)]
@@ -197,6 +210,13 @@ class SOLAM(Learner):
     def _resumed(self) -> None:
         if self.norm == "l1":
             self._field("ball")[[l1ball.HEAP_ON, l1ball.HEAP_N]] = 0.0
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        if self.norm == "l1":
+            fields["gam_at"][:] = fields["ball"][l1ball.GAM]
+
+    def _added(self) -> list[tuple[str, int]]:
+        return [*super()._added(), ("scalars", POSITIVE), ("scalars", TOTAL)]
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

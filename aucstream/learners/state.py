@@ -39,11 +39,13 @@ class Unit(enum.Enum):
 class Vector:
     """float64 (d,), grows with the features.
 
-    For ROW_SUM and ROW_MEAN, `count` names (field, position) of the weighted number of rows in it.
+    For ROW_SUM and ROW_MEAN, `count` names (field, position) of the weighted number of rows in it; for WEIGHT
+    that of the (weighted) number of iterates, where the settled vector is their sum, or minus it (`sign`).
     """
 
     unit: Unit = Unit.NONE
     count: tuple[str, int] | None = None
+    sign: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
