@@ -44,7 +44,7 @@ _HOMES = {
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
 }
-_ROOMS = ("errors", "evaluate", "features", "io", "metrics")
+_ROOMS = ("batch", "errors", "evaluate", "features", "io", "metrics")
 
 __all__ = [
     "ASAM",

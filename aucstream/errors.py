@@ -9,7 +9,8 @@
     ├── UnknownLearner  (LookupError)     a name that the registry does not have
     ├── BadSnapshot     (ValueError)      a damaged or foreign snapshot
     │   └── NewerSnapshot                 made by a newer version
-    └── CannotMerge     (ValueError)      a merge that would not be exact
+    ├── CannotMerge     (ValueError)      a merge that would not be exact
+    └── NotConverged    (UserWarning)     a batch fit that its iteration limit ended: warned, not raised
 
 One sentence for all: *where: expected what, got value - at path*.
 """
@@ -125,3 +126,7 @@ class NewerSnapshot(BadSnapshot):
 
 class CannotMerge(AucstreamError, ValueError):
     """Two models have no exact merge, or differ in class or parameters."""
+
+
+class NotConverged(AucstreamError, UserWarning):
+    """The iteration limit ended a batch fit before its tolerance was met; the model has the best weights found."""

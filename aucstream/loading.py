@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aucstream import snapshot
+from aucstream import batch, snapshot
 from aucstream.errors import AucstreamError, BadSnapshot
 from aucstream.registry import learner_class
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from aucstream.batch.base import BatchRanker
     from aucstream.learners.face import RankingClassifier
 
 
-def from_bytes(data: bytes) -> RankingClassifier:
+def from_bytes(data: bytes) -> RankingClassifier | BatchRanker:
     """Return the model that `to_bytes` wrote, or the model in a snapshot downloaded from the service.
 
     Raises
@@ -25,7 +26,10 @@ def from_bytes(data: bytes) -> RankingClassifier:
     BadSnapshot
         Damaged, cut, or not a model.
     """
-    return model_from_state(*unpacked(data))
+    arrays, meta = unpacked(data)
+    if meta.get("class") in batch.__all__:
+        return _batch_from_state(arrays, meta)
+    return model_from_state(arrays, meta)
 
 
 def unpacked(data: bytes) -> tuple[snapshot.Arrays, dict[str, Any]]:
@@ -39,7 +43,7 @@ def unpacked(data: bytes) -> tuple[snapshot.Arrays, dict[str, Any]]:
 
 
 def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingClassifier:
-    """Return the model that `state_dict` described."""
+    """Return the learner or pipeline that `state_dict` described."""
     name = meta.get("class")
     if not isinstance(name, str):
         raise BadSnapshot("snapshot", "the class of a model", name)
@@ -55,6 +59,17 @@ def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingCl
         raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
 
 
-def load(path: str | PathLike[str]) -> RankingClassifier:
+def _batch_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> BatchRanker:
+    try:
+        found: BatchRanker = getattr(batch, meta["class"]).from_state_dict(arrays, meta)
+    except AucstreamError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        name = meta["class"]
+        raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
+    return found
+
+
+def load(path: str | PathLike[str]) -> RankingClassifier | BatchRanker:
     """Return the model saved at `path`; raises as `from_bytes`, and OSError."""
     return from_bytes(Path(path).read_bytes())

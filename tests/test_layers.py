@@ -18,6 +18,7 @@ RANKS = {
     "block": 1,
     "snapshot": 1,
     "learners": 2,
+    "batch": 2,
     "features": 2,
     "metrics": 2,
     "registry": 3,

@@ -1,0 +1,211 @@
+"""What the batch references share: parameters, checks, scores, calibration, snapshots. No mathematics."""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from aucstream import snapshot
+from aucstream.batch.pairs import Pairs, matrix_of
+from aucstream.block import Block, Floats, signs_of
+from aucstream.constraints import rules_of
+from aucstream.errors import InvalidBlock, NotConverged
+from aucstream.features.intake import checked_array
+from aucstream.kernels import ledger
+from aucstream.kernels.calibration import probabilities
+from aucstream.metrics.platt import refit
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+LARGEST = 1e140  # of a value: sums of squares stay finite
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a solver found.
+
+    Attributes
+    ----------
+    weights : ndarray (d,)
+    iterations : int
+    objective : float
+        Value of the objective at the weights.
+    residual : float
+        How far from the optimum: a gradient's norm or a duality gap.
+    bound : float
+        What the residual was to come down to.
+    """
+
+    weights: Floats
+    iterations: int
+    objective: float
+    residual: float
+    bound: float
+
+
+class BatchRanker(abc.ABC):
+    """Array estimator that minimises a pairwise objective over all rows at once.
+
+    Subclasses are keyword-only dataclasses of their parameters, checked at construction and at assignment.
+    """
+
+    lam: float
+    tol: float
+
+    def __post_init__(self) -> None:
+        self._solution = Solution(np.zeros(0), 0, 0.0, 0.0, 0.0)
+        self._ledger = np.zeros(ledger.SIZE)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        rule = rules_of(type(self)).get(name)
+        object.__setattr__(self, name, value if rule is None else rule.checked(f"{type(self).__name__}.{name}", value))
+
+    @abc.abstractmethod
+    def _solve(self, pairs: Pairs) -> Solution:
+        """Minimise over rows of both classes."""
+
+    # -- fitting and scoring -------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Minimise the objective over all pairs of (X, y), then calibrate on the scores.
+
+        Parameters
+        ----------
+        X : ndarray or scipy sparse (n, d)
+            Finite numbers. Sparse rows are never made dense.
+        y : array (n,)
+            Labels: False, 0, -1 or True, 1. With one class only the weights are 0.
+
+        Returns
+        -------
+        self
+
+        Warns
+        -----
+        NotConverged
+            The iteration limit came first; the weights are the best found.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel
+            Nothing was changed.
+        """
+        name = type(self).__name__
+        block = checked_array(X)
+        signs = signs_of(y, len(block))
+        positives = int((signs > 0.0).sum())
+        largest = float(np.abs(block.values).max(initial=0.0))
+        too_large = InvalidBlock(f"{name}.fit: features", "numbers whose sums of squares are finite", largest)
+        if not largest < LARGEST:
+            raise too_large
+        found = Solution(np.zeros(block.width), 0, 0.0, 0.0, 0.0)
+        with np.errstate(all="ignore"):  # what is not finite is found below
+            if 0 < positives < len(block):
+                found = self._solve(Pairs(block, signs))
+            scores = matrix_of(block) @ found.weights
+        if not np.isfinite([found.objective, found.residual]).all() or not np.isfinite(scores).all():
+            raise too_large
+        made = np.zeros(ledger.SIZE)
+        made[ledger.ROWS] = len(block)
+        made[ledger.POSITIVES] = positives
+        refit(made, scores, signs)
+        self._solution, self._ledger = found, made
+        if not found.residual <= found.bound:
+            warnings.warn(
+                NotConverged(
+                    f"{name}.fit",
+                    f"a residual <= {found.bound:.3g} within {found.iterations} iterations",
+                    found.residual,
+                ),
+                stacklevel=2,
+            )
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the ranking scores (n,) of an array (n, d); more columns than fitted are refused."""
+        block: Block = checked_array(X)
+        width = self._solution.weights.size
+        if block.width > width:
+            raise InvalidBlock("features", f"at most {width} columns, as many as were learned", block.width)
+        with np.errstate(all="ignore"):
+            scores: Floats = matrix_of(block) @ self._solution.weights[: block.width]
+        return scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return (n, 2): the calibrated probabilities of negative and positive; one half each before both classes."""
+        p = self.probabilities(self.decision_function(X))
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return whether each row is more likely positive than not (n,)."""
+        return self.probabilities(self.decision_function(X)) > 0.5
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the calibrated probability (n,) of each score (n,)."""
+        out = np.empty(len(scores))
+        probabilities(self._ledger, np.ascontiguousarray(scores, dtype=np.float64), out)
+        return out
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def coefficients(self) -> Floats:
+        """Return the weights (d,), by column."""
+        return self._solution.weights.copy()
+
+    @property
+    def weights(self) -> dict[int, float]:
+        """Column to weight."""
+        return dict(enumerate(self._solution.weights.tolist()))
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of the last fit."""
+        return self._solution.iterations
+
+    @property
+    def objective(self) -> float:
+        """Value of the objective that the last fit reached; 0 with one class only."""
+        return self._solution.objective
+
+    @property
+    def examples(self) -> int:
+        """Rows fitted."""
+        return int(self._ledger[ledger.ROWS])
+
+    @property
+    def positives(self) -> int:
+        """Positive rows fitted."""
+        return int(self._ledger[ledger.POSITIVES])
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta) from which the model can be made again."""
+        found = self._solution
+        arrays: snapshot.Arrays = {"weights": found.weights.copy(), "ledger": self._ledger.copy()}
+        return arrays, {
+            "class": type(self).__name__,
+            "params": {name: getattr(self, name) for name in rules_of(type(self))},
+            "fit": [found.iterations, found.objective, found.residual, found.bound],
+        }
+
+    @classmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
+        """Return the model that `state_dict` described."""
+        made = cls(**meta["params"])
+        made._solution = Solution(arrays["weights"], *meta["fit"])
+        made._ledger = arrays["ledger"]
+        return made
+
+    def to_bytes(self) -> bytes:
+        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""
+        return snapshot.pack(*self.state_dict())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
+        snapshot.write(path, self.to_bytes())
