@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from aucstream.features.vocabulary import Vocabulary as Vocabulary
     from aucstream.learners.asam import ASAM as ASAM
     from aucstream.learners.fsauc import FSAUC as FSAUC
+    from aucstream.learners.ftrl import FTRL as FTRL
     from aucstream.learners.oam import OAM as OAM
+    from aucstream.learners.onlinelogistic import OnlineLogistic as OnlineLogistic
     from aucstream.learners.psam import PSAM as PSAM
     from aucstream.learners.regsolam import RegSOLAM as RegSOLAM
     from aucstream.learners.solam import SOLAM as SOLAM
+    from aucstream.learners.univariateexp import UnivariateExp as UnivariateExp
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
     from aucstream.pipeline import Pipeline as Pipeline
@@ -32,14 +35,17 @@ _HOMES = {
     "AutoScale": "aucstream.features.scalers",
     "BoundedNorm": "aucstream.features.scalers",
     "FSAUC": "aucstream.learners.fsauc",
+    "FTRL": "aucstream.learners.ftrl",
     "Hashing": "aucstream.features.hashing",
     "OAM": "aucstream.learners.oam",
+    "OnlineLogistic": "aucstream.learners.onlinelogistic",
     "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
     "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
     "Standardize": "aucstream.features.scalers",
     "UnitNorm": "aucstream.features.scalers",
+    "UnivariateExp": "aucstream.learners.univariateexp",
     "Vocabulary": "aucstream.features.vocabulary",
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
@@ -49,16 +55,19 @@ _ROOMS = ("batch", "errors", "evaluate", "features", "io", "metrics")
 __all__ = [
     "ASAM",
     "FSAUC",
+    "FTRL",
     "OAM",
     "PSAM",
     "SOLAM",
     "AutoScale",
     "BoundedNorm",
     "Hashing",
+    "OnlineLogistic",
     "Pipeline",
     "RegSOLAM",
     "Standardize",
     "UnitNorm",
+    "UnivariateExp",
     "Vocabulary",
     "__version__",
     "from_bytes",

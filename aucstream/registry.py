@@ -32,6 +32,9 @@ LEARNERS: dict[str, Entry] = {
     "psam": Entry("PSAM", "psam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, 2018"),
     "asam": Entry("ASAM", "asam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, ECML-PKDD 2018"),
     "oam": Entry("OAM", "oam", "O(capacity nnz + d)", "O(capacity nnz)", "Zhao, Hoi, Jin, Yang, ICML 2011"),
+    "onlinelogistic": Entry("OnlineLogistic", "onlinelogistic", "O(d)", "O(nnz)", "Zinkevich, ICML 2003"),
+    "univariateexp": Entry("UnivariateExp", "univariateexp", "O(d)", "O(nnz)", "Kotlowski et al., ICML 2011"),
+    "ftrl": Entry("FTRL", "ftrl", "O(d)", "O(nnz)", "McMahan et al., KDD 2013"),
 }
 
 

@@ -236,7 +236,7 @@ class Learner(RankingClassifier):
     # -- weights ---------------------------------------------------------------------------------
 
     def coefficients(self) -> Floats:
-        """Return the weights (d,) of the output score, by column."""
+        """Return the weights (d,) of the output score, by column; an intercept is none of them."""
         d = self._encoder.width
         unit_rows = Block(
             np.arange(d + 1, dtype=np.int64),
@@ -247,11 +247,10 @@ class Learner(RankingClassifier):
             d,
             Form.CSR,
         )
-        scores = self._score(unit_rows)
-        return scores - self.intercept if self._program.intercept else scores
+        return self._score(unit_rows)
 
     @property
-    def intercept(self) -> float:
+    def intercept_(self) -> float:
         """The score of an empty row; 0 for all learners without an intercept."""
         return self._score_row(np.empty(0, dtype=np.int64), np.empty(0)) if self._program.intercept else 0.0
 
@@ -273,7 +272,7 @@ class Learner(RankingClassifier):
         return found | self._intercept_entry()
 
     def _intercept_entry(self) -> dict[Any, float]:
-        return {"(intercept)": self.intercept} if self._program.intercept else {}
+        return {"(intercept)": self.intercept_} if self._program.intercept else {}
 
     # -- change of units -----------------------------------------------------------------------------
 
@@ -475,7 +474,7 @@ class Learner(RankingClassifier):
         there = columns >= 0
         weights = (1.0 - share) * self.coefficients()
         weights[columns[there]] += share * other.coefficients()[there]
-        intercept = (1.0 - share) * self.intercept + share * other.intercept
+        intercept = (1.0 - share) * self.intercept_ + share * other.intercept_
         parts = self._program.parts
         mine = dict(zip(parts, self._arrays, strict=True))
         theirs = dict(zip(parts, other._arrays, strict=True))

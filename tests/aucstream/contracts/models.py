@@ -36,7 +36,15 @@ def piped(variant: str, **changed: Any) -> RankingClassifier:
     return Pipeline(AutoScale(), bare(variant, **changed))
 
 
+def literal(variant: str, kappa: float) -> RankingClassifier:
+    """Return the learner of a variant, alone, with a fixed scale of rows where it has one to fix."""
+    has_kappa = "kappa" in learner_class(VARIANTS[variant][0])._parameters
+    return bare(variant, **({"kappa": kappa} if has_kappa else {}))
+
+
 FORMS: dict[str, Make] = {"alone": bare, "piped": piped}
+# Their loss is one of single rows: they learn while there is one class only.
+UNIVARIATE = frozenset({"onlinelogistic", "univariateexp", "ftrl"})
 
 every_learner = pytest.mark.parametrize("name", LEARNERS)
 every_variant = pytest.mark.parametrize("variant", VARIANTS)

@@ -24,6 +24,7 @@ from .models import (
     every_variant,
     frame,
     learn_dicts,
+    literal,
     scores_of,
     state,
     stream,
@@ -314,13 +315,13 @@ def test_a_row_whose_step_is_not_finite_is_skipped_whole_and_named(name, form):
     X, y = stream(40)
     Z = X.copy()
     Z[[5, 6, 20], 1] = [1e308, -1e308, 1.7e308]
-    whole = FORMS["alone"](name, kappa=1.0)  # the literal form has no running scale to take it in
+    whole = literal(name, kappa=1.0)  # the literal form has no running scale to take it in
     with pytest.raises(NonFiniteStep, match=r"rows? 5, 6, 20") as caught:
         whole.partial_fit(Z, y)
     assert list(caught.value.rows) == [5, 6, 20]
     kept = np.delete(np.arange(40), [5, 6, 20])
-    assert state(whole) == state(FORMS["alone"](name, kappa=1.0).partial_fit(X[kept], y[kept]))
-    loop, many = FORMS["alone"](name, kappa=1.0), FORMS["alone"](name, kappa=1.0)
+    assert state(whole) == state(literal(name, kappa=1.0).partial_fit(X[kept], y[kept]))
+    loop, many = literal(name, kappa=1.0), literal(name, kappa=1.0)
     for i, (x, label) in enumerate(zip(dicts(Z), y.tolist(), strict=True)):
         x = {**x, "late": 1.0} if i in (5, 20) else x
         before = state(loop)
@@ -343,7 +344,7 @@ def test_a_skipped_row_leaves_the_scaler_alone_even_where_its_units_would_change
     X, y = stream(60)
     for variant in VARIANTS:
         for at in (0, 7, 30, 52):  # below 20 rows the units change at every row
-            model = learn_dicts(Pipeline(Standardize(), bare(variant, kappa=1e-200)), X[:at], y[:at])
+            model = learn_dicts(Pipeline(Standardize(), literal(variant, kappa=1e-200)), X[:at], y[:at])
             before = state(model)
             row = {f"c{j}": 1e300 for j in range(4)}
             try:

@@ -49,7 +49,7 @@ def test_an_approximate_merge_averages_weights_by_rows_and_name(variant):
     assert one.weights == pytest.approx(expected, rel=1e-9, abs=1e-12)
     if one._program.intercept:
         first, second = halves(variant)
-        assert one.intercept == pytest.approx((240 * first.intercept + 120 * second.intercept) / 360, rel=1e-9)
+        assert one.intercept_ == pytest.approx((240 * first.intercept_ + 120 * second.intercept_) / 360, rel=1e-9)
 
 
 @every_variant

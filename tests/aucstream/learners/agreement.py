@@ -177,7 +177,10 @@ def change(ratio: np.ndarray, shift: np.ndarray) -> UnitChange:
 
 
 def check_units(make: Make) -> None:
-    """Assert that a change of units moves all scores of raw rows by one constant, and all stays finite."""
+    """Assert that a change of units moves all scores of raw rows by one constant, and all stays finite.
+
+    With an intercept no score moves, nor does the calibration.
+    """
     X, y, weights = stream(500)
     d = X.shape[1]
     model = make()
@@ -186,10 +189,14 @@ def check_units(make: Make) -> None:
         ratio, shift = np.exp(rng.normal(size=d)), rng.normal(size=d)
         model.learn_array(X[a:b], y[a:b], weights[a:b])
         before = model.decision_function(X)
+        line = model.calibration_line
         model.change_units(change(ratio, shift))
         X = (X - shift) / ratio
         moved = model.decision_function(X) - before
         assert np.ptp(moved) <= 1e-12 * np.abs(before).max()
+        if model._program.intercept:
+            assert np.abs(moved).max() <= 1e-12 * np.abs(before).max()
+            assert model.calibration_line == line
     assert np.ptp(before) > 0.0
     for part, array in zip(model._program.parts.items(), model._arrays, strict=True):
         assert isinstance(part[1], Scratch) or np.isfinite(array).all(), part

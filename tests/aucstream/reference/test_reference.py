@@ -1024,8 +1024,8 @@ def test_univariate_slopes_are_derivatives() -> None:
             numeric = (math.log1p(math.exp(-y * (s + 1e-6))) - math.log1p(math.exp(-y * (s - 1e-6)))) / 2e-6
             assert logistic._slope(s, y, 1.0) == pytest.approx(numeric, rel=1e-7)
     assert exp._slope(0.3, 1.0, 2.0) == pytest.approx(-math.exp(-0.3))
-    assert exp._slope(-0.3, -1.0, 1.0) == pytest.approx(3.0 / 2.0 * math.exp(-0.3))
-    assert exp._slope(-5.0, 1.0, 1.0) == pytest.approx(-4.0 / 6.0 * math.exp(1.0))
+    assert exp._slope(-0.3, -1.0, 1.0) == pytest.approx(math.exp(-0.3))
+    assert exp._slope(-5.0, 1.0, 1.0) == pytest.approx(-1.0 / 3.0 * math.exp(1.0))
 
 
 # ---------------------------------------------------------------- closed forms

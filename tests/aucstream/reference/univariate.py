@@ -25,7 +25,8 @@ class Univariate:
     """w -= om eta0/sqrt(t) (r x/kappa_t^2 + lam w), b -= om eta0/sqrt(t) r, r the loss's slope in the score.
 
     t += 1 first, from the first row on; the slope is that at s = w'x + b of the shortened row. Output: the
-    last w and b, score w'x + b. om = 0 changes nothing at all.
+    last w and b, score w'x + b. om = 0 changes nothing at all. om eta0/sqrt(t) is at most 1/(2 lam) (ours):
+    a step beyond 1/lam would turn the weights around.
     """
 
     def __init__(self, eta0: float, lam: float, intercept: bool, kappa: float | None) -> None:
@@ -62,6 +63,8 @@ class Univariate:
         x = factor * x
         self.t += 1
         eta = weight * self.eta0 / math.sqrt(self.t)
+        if self.lam > 0.0:
+            eta = min(eta, 0.5 / self.lam)
         r = self._slope(float(self.w @ x) + self.b, y, weight)
         self.w = self.w - eta * (r * (x / unit) / unit + self.lam * self.w)
         if self.intercept:
@@ -88,7 +91,10 @@ class OnlineLogistic(Univariate):
 class UnivariateExp(Univariate):
     """Loss c_y exp(-y s) [KDH], its exponent cut: r = -c_y y exp(min(clip, -y s)).
 
-    c_y = n/(2 n_y) with the (weighted) counts including this row; 1 until both classes were seen.
+    c_y = n_{-y}/max(n_+, n_-) with the (weighted) counts including this row; 1 until both classes were seen.
+    That is n/(2 n_y) [KDH] times 2 min(n_+, n_-)/n: the same minimiser, and no step is longer than one of
+    balanced classes. With n/(2 n_y) itself and 2 % positives the step of a positive row is 25 times as long,
+    and the ranking of T1 falls .08 below the best.
     """
 
     def __init__(
@@ -111,5 +117,5 @@ class UnivariateExp(Univariate):
             self.n_neg += weight
         c = 1.0
         if self.n_pos > 0.0 and self.n_neg > 0.0:
-            c = (self.n_pos + self.n_neg) / (2.0 * (self.n_pos if y > 0 else self.n_neg))
+            c = (self.n_neg if y > 0 else self.n_pos) / max(self.n_pos, self.n_neg)
         return -c * sign * math.exp(min(self.clip, -sign * s))
