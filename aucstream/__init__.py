@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from aucstream.features.scalers import Standardize as Standardize
     from aucstream.features.scalers import UnitNorm as UnitNorm
     from aucstream.features.vocabulary import Vocabulary as Vocabulary
+    from aucstream.learners.adaoam import AdaOAM as AdaOAM
     from aucstream.learners.asam import ASAM as ASAM
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.ftrl import FTRL as FTRL
     from aucstream.learners.oam import OAM as OAM
     from aucstream.learners.onlinelogistic import OnlineLogistic as OnlineLogistic
+    from aucstream.learners.opauc import OPAUC as OPAUC
     from aucstream.learners.psam import PSAM as PSAM
     from aucstream.learners.regsolam import RegSOLAM as RegSOLAM
     from aucstream.learners.solam import SOLAM as SOLAM
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ASAM": "aucstream.learners.asam",
+    "AdaOAM": "aucstream.learners.adaoam",
     "AutoScale": "aucstream.features.scalers",
     "BoundedNorm": "aucstream.features.scalers",
     "FSAUC": "aucstream.learners.fsauc",
@@ -39,6 +42,7 @@ _HOMES = {
     "Hashing": "aucstream.features.hashing",
     "OAM": "aucstream.learners.oam",
     "OnlineLogistic": "aucstream.learners.onlinelogistic",
+    "OPAUC": "aucstream.learners.opauc",
     "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
     "RegSOLAM": "aucstream.learners.regsolam",
@@ -57,8 +61,10 @@ __all__ = [
     "FSAUC",
     "FTRL",
     "OAM",
+    "OPAUC",
     "PSAM",
     "SOLAM",
+    "AdaOAM",
     "AutoScale",
     "BoundedNorm",
     "Hashing",

@@ -35,6 +35,8 @@ LEARNERS: dict[str, Entry] = {
     "onlinelogistic": Entry("OnlineLogistic", "onlinelogistic", "O(d)", "O(nnz)", "Zinkevich, ICML 2003"),
     "univariateexp": Entry("UnivariateExp", "univariateexp", "O(d)", "O(nnz)", "Kotlowski et al., ICML 2011"),
     "ftrl": Entry("FTRL", "ftrl", "O(d)", "O(nnz)", "McMahan et al., KDD 2013"),
+    "opauc": Entry("OPAUC", "opauc", "O(d^2), O(rank d)", "O(d^2), O(rank d)", "Gao, Jin, Zhu, Zhou, ICML 2013"),
+    "adaoam": Entry("AdaOAM", "adaoam", "O(d^2)", "O(d^2)", "Ding, Zhao, Hoi, Ong, AAAI 2015"),
 }
 
 

@@ -1,10 +1,11 @@
 """Weighted moments of one class: n (weight of its rows), m (their mean), M = sum c (x - m)(x - m)'.
 
-M is (d, d), symmetric to the last bit, or its diagonal (d,). A row enters as its deviation e = x - m from
+M is (d, d) or its diagonal (d,). A row enters as its deviation e = x - m from
 the mean before it (Welford), so that M gains one positive matrix of rank one and nothing cancels. m, M
 and the vectors may have room for more columns than the first d, which are in use; the rest is zero, and how
 much of it d takes in changes no bit. Forgetting: the caller multiplies n and M; the mean stays.
 
+[GJZZ13] Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization", ICML 2013;
 Welford, Technometrics 1962; Chan, Golub, LeVeque, The American Statistician 1983 (merge).
 """
 
@@ -122,6 +123,41 @@ def times_full(M, w, out):
         p, q, r, a, b, c = w[four], w[four + 1], w[four + 2], M[four, :d], M[four + 1, :d], M[four + 2, :d]
         for k in range(d):
             out[k] += (p * a[k] + q * b[k]) + r * c[k]
+
+
+@jit
+def pair_slope(e, sign, w, g):
+    """Turn S w in `g` (d,) into the gradient of mean_{x'} (1 - sign w'(x - x'))^2 / 2; [GJZZ13, (5), (7)].
+
+    The mean is over all rows x' with mean m and covariance S; e = x - m.
+    """
+    d = g.size
+    miss = inner(e, w[:d]) - sign
+    for j in range(d):
+        g[j] += miss * e[j]
+
+
+@jit
+def slope_full(idx, x, factor, ratio, sign, n, m, M, w, e, g):
+    """Write to g (d,) the slope of `pair_slope` for factor x against rows that are to be taken `ratio` times.
+
+    e (d,) is written.
+    """
+    deviation(idx, x, factor, ratio, m, e)
+    times_full(M, w, g)
+    share = ratio * ratio / n
+    for j in range(g.size):
+        g[j] *= share
+    pair_slope(e, sign, w, g)
+
+
+@jit
+def last_in_use(m_pos, m_neg, d):
+    """Return the larger of d and the number of columns up to the last one with a mean: a shift may add some."""
+    for j in range(m_pos.size - 1, d - 1, -1):
+        if m_pos[j] != 0.0 or m_neg[j] != 0.0:
+            return j + 1
+    return d
 
 
 @jit

@@ -5,6 +5,8 @@ SplitMix64 (Steele, Lea, Flood 2014) and Lemire's bounded integers (2019).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from aucstream.kernels.jit import jit
@@ -12,10 +14,12 @@ from aucstream.kernels.jit import jit
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_S11, _S27, _S30, _S31, _S32 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_ONE = np.uint64(1)
 _TWO32 = np.uint64(1 << 32)
 _MASK = (1 << 64) - 1
+_UNIT = 2.0**-53
 
 
 @jit
@@ -37,6 +41,13 @@ def below(state, k):
     while (product & _LOW) < threshold:
         product = (next_word(state) >> _S32) * bound
     return np.int64(product >> _S32)
+
+
+@jit
+def normal(state):
+    """Return a draw of N(0, 1): Box-Muller, the cosine alone, two words a draw; writes state (1,)."""
+    radius = math.sqrt(-2.0 * math.log(np.float64((next_word(state) >> _S11) + _ONE) * _UNIT))
+    return radius * math.cos(2.0 * math.pi * (np.float64(next_word(state) >> _S11) * _UNIT))
 
 
 def seeded(seed: int) -> np.ndarray:

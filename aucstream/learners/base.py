@@ -51,7 +51,7 @@ class Learner(RankingClassifier):
 
     _parameters: ClassVar[frozenset[str]] = frozenset()
     _steps_and_penalties: ClassVar[frozenset[str]] = frozenset()  # parameters that may change later
-    _random: ClassVar[bool] = False  # has a `seed` and a state field `generator`
+    _random: ClassVar[bool] = False  # has a `seed`, and a state field `generator` in programs that draw
 
     def __post_init__(self) -> None:
         self._set_all()
@@ -145,7 +145,7 @@ class Learner(RankingClassifier):
         self._capacity = max(SMALLEST_WIDTH, self._room(self._encoder.width))
         self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots(), self._sizes())
         self._ledger = np.zeros(ledger.SIZE)
-        if self._random:
+        if "generator" in self._program.parts:
             self._field("generator")[:] = seeded(self._seed)
         self._begin()
 

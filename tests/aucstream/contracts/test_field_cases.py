@@ -68,6 +68,8 @@ LAST_ITERATE = "its output is the last iterate, whose steps are still long: .005
 SHORT = {
     ("oam", 20): "OAM learns from buffers of 100 rows a class: .014 below the true scorer at 20 features",
     **{(name, 2): LAST_ITERATE for name in ("onlinelogistic", "univariateexp", "ftrl")},
+    ("opauc", 2): "the last iterate of a constant step wanders: .006 below, .004 with average=True",
+    ("opauc", 20): "the last iterate of a constant step wanders: .013 below, .009 with average=True",
 }
 
 
@@ -102,6 +104,9 @@ def test_l3_rows_one_by_one_are_learned_from(variant, form):
 def test_l4_no_ratio_of_the_classes_is_asked_for_and_none_is_needed(name, positive, request):
     if positive == 0.5 and name in ("onlinelogistic", "univariateexp"):
         reason = f"{LAST_ITERATE}; .01 while it learns, two standard errors of balanced classes are .0075"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    if (name, positive) == ("opauc", 0.5):
+        reason = "the last iterate of a constant step wanders: 2.3 standard errors below, 0.7 with average=True"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     X, y = t1_stream(positive)
     scores = Pipeline(AutoScale(), make(name, {})).learn_array(X, y)
@@ -188,6 +193,8 @@ STEPS = {
     "onlinelogistic": [{"eta0": 1e6}, {"eta0": 1e6, "lam": 1e-3}],
     "univariateexp": [{"eta0": 1e6}, {"eta0": 1e6, "clip": math.inf}],
     "ftrl": [{"alpha": 1e6}, {"alpha": 1e6, "beta": 1e-6, "l1": 0.0}],
+    "opauc": [{"eta": 1e6}, {"eta": 1e6, "rank": 3}],
+    "adaoam": [{"eta": 1e6}, {"eta": 1e6, "lam": 1e6}],
 }
 
 

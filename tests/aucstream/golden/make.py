@@ -28,6 +28,7 @@ def models() -> dict[str, RankingClassifier]:
     """Return the models before they have learned."""
     small = {name: {"capacity": 6} if "capacity" in learner_class(name)._parameters else {} for name in LEARNERS}
     made: dict[str, RankingClassifier] = {name: make(name, params) for name, params in small.items()}
+    made["opauc-rank"] = make("opauc", {"rank": 3})
     made["pipeline"] = Pipeline(AutoScale(), make("psam", {"capacity": 6}))
     made["pipeline-hashing"] = Pipeline(Hashing(4), Standardize(), UnitNorm(), SOLAM(norm="l1"), calibration="none")
     return made
