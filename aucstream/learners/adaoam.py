@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -170,8 +170,8 @@ class State(NamedTuple):
     w: Annotated[Floats, Vector(Unit.WEIGHT)]
     mean_pos: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N_POS))]
     mean_neg: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N_NEG))]
-    M_pos: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
-    M_neg: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
+    M_pos: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED, mean="mean_pos")]
+    M_neg: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED, mean="mean_neg")]
     G2: Annotated[Floats, Vector(Unit.ROW_SQUARED)]  # sum of squared gradients of the scaled weights
     work: Annotated[Floats, Scratch(np.float64, 4)]
     scalars: Annotated[Floats, Fixed(4)]
@@ -244,3 +244,6 @@ class AdaOAM(Learner):
 
     def _widest(self) -> tuple[int, str] | None:
         return 4096, "use OPAUC with rank, or MBA"
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        fields["scalars"][WIDTH] = weights.size

@@ -54,6 +54,9 @@ def merge_fields(
         field: (part, mine[field], _placed(part, mine[field], theirs[field], columns)) for field, part in parts.items()
     }
     summed = {(field, at): mine[field][at] + theirs[field][at] for field, at in counts}
+    for part, array, _ in pairs.values():
+        if isinstance(part, Table) and part.mean is not None:
+            array += _between(pairs[part.mean], mine, theirs)
     for part, array, other in pairs.values():
         if isinstance(part, Vector) and part.unit is Unit.ROW_MEAN:
             assert part.count is not None
@@ -71,6 +74,16 @@ def merge_fields(
         if isinstance(part, Vector) and part.unit is Unit.WEIGHT:
             times = 1.0 if part.count is None else part.sign * mine[part.count[0]][part.count[1]]
             array[: weights.size] = times * weights
+
+
+def _between(mean: tuple[Part, Any, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Floats:
+    """Return the scatter that lies between two means, (n m / (n + m)) (difference)(difference)'; [Chan et al.]."""
+    part, array, other = mean
+    assert isinstance(part, Vector) and part.count is not None
+    field, at = part.count
+    n, m = mine[field][at], theirs[field][at]
+    gap = other - array
+    return np.outer(gap, gap) * (n * (m / (n + m)) if m > 0.0 else 0.0)
 
 
 def _placed(part: Part, array: Any, other: Any, columns: Ints) -> Any:

@@ -157,8 +157,8 @@ class FullState(NamedTuple):
     wbar: Annotated[Floats, Vector(Unit.WEIGHT)]  # mean of the w after each update
     mean_pos: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N_POS))]
     mean_neg: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N_NEG))]
-    M_pos: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
-    M_neg: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
+    M_pos: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED, mean="mean_pos")]
+    M_neg: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED, mean="mean_neg")]
     work: Annotated[Floats, Scratch(np.float64, 2)]
     scalars: Annotated[Floats, Fixed(4)]
 
@@ -403,6 +403,12 @@ class OPAUC(Learner):
 
     def _widest(self) -> tuple[int, str] | None:
         return (4096, "use rank=50") if self.rank is None else None
+
+    def _added(self) -> list[tuple[str, int]]:
+        return [*super()._added(), *((field, k) for field in ("r_pos", "r_neg") for k in range(self.rank or 0))]
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        fields["scalars"][WIDTH] = weights.size
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -53,13 +53,14 @@ class Table:
     """float64 (rows, columns); None stands for the features, and grows with them.
 
     A number may be the name of one of `Learner._sizes`. For ROW_SUM, `count` names a field (columns,) with
-    the weighted number of rows in each column.
+    the weighted number of rows in each column; for a scatter, ROW_SQUARED, `mean` names the field of the mean.
     """
 
     rows: int | str | None
     columns: int | str | None
     unit: Unit = Unit.NONE
     count: str | None = None
+    mean: str | None = None
 
     def shape(self, width: int, sizes: Mapping[str, int]) -> tuple[int, int]:
         """Return the shape for `width` features."""

@@ -143,6 +143,32 @@ def test_the_order_of_the_rows_before_the_last_one_of_the_other_class_is_of_no_i
     agreement.close(models[1].coefficients(), models[0].coefficients())
 
 
+@each_kind
+@pytest.mark.parametrize("first", [50, 150])
+def test_merged_models_have_the_moments_of_all_rows(params: dict[str, Any], first: int) -> None:
+    X, y, weights = agreement.stream(200)
+    X[0] /= 1e5
+    X[:first, 5:] = 0.0
+    # a number for kappa: the running scale of each part would shorten other rows
+    whole, one, other = (OPAUC(kappa=100.0, eta=1e-3, **params) for _ in range(3))
+    whole.learn_array(X, y, weights)
+    one.learn_array(X[:first, :5], y[:first], weights[:first])
+    other.learn_array(X[first:], y[first:], weights[first:])
+    sketched = ("Z_pos", "Z_neg", "r_pos", "r_neg") if "rank" in params else ()
+    sums = {name: one._field(name) + other._field(name) for name in sketched}
+    one.merge(other, approximate=True)
+    d = X.shape[1]
+    scalars = one._field("scalars")
+    assert scalars[opauc.WIDTH] == d
+    agreement.close(scalars[[opauc.N_POS, opauc.N_NEG]], whole._field("scalars")[[opauc.N_POS, opauc.N_NEG]])
+    for name in ("mean_pos", "mean_neg"):
+        agreement.close(one._field(name)[:d], whole._field(name)[:d], name)
+    for name, total in sums.items():
+        agreement.close(one._field(name), total, name)
+    for name in () if sketched else ("M_pos", "M_neg"):
+        agreement.close(one._field(name)[:d, :d], whole._field(name)[:d, :d], name)
+
+
 def test_whole_covariances_have_a_widest_row() -> None:
     model = OPAUC()
     with pytest.raises(InvalidBlock, match="at most 4096 columns \\(use rank=50\\)"):
