@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aucstream.learners.psam import PSAM as PSAM
     from aucstream.learners.regsolam import RegSOLAM as RegSOLAM
     from aucstream.learners.solam import SOLAM as SOLAM
+    from aucstream.learners.spam import SPAM as SPAM
     from aucstream.learners.univariateexp import UnivariateExp as UnivariateExp
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
@@ -47,6 +48,7 @@ _HOMES = {
     "Pipeline": "aucstream.pipeline",
     "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
+    "SPAM": "aucstream.learners.spam",
     "Standardize": "aucstream.features.scalers",
     "UnitNorm": "aucstream.features.scalers",
     "UnivariateExp": "aucstream.learners.univariateexp",
@@ -64,6 +66,7 @@ __all__ = [
     "OPAUC",
     "PSAM",
     "SOLAM",
+    "SPAM",
     "AdaOAM",
     "AutoScale",
     "BoundedNorm",

@@ -129,7 +129,8 @@ def _push(j, z, heap_key, heap_idx, ball):
 
 
 @jit
-def _pop(heap_key, heap_idx, ball):
+def pop(heap_key, heap_idx, ball):
+    """Take the least entry off the heap; writes heap_key, heap_idx, ball."""
     n = np.int64(ball[HEAP_N]) - 1
     heap_key[0], heap_idx[0] = heap_key[n], heap_idx[n]
     ball[HEAP_N] = n
@@ -138,44 +139,49 @@ def _pop(heap_key, heap_idx, ball):
 
 
 @jit
+def place(j, change, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=None):
+    """Add `change` to weight j, its sum settled first; writes all arrays."""
+    th = ball[TH]
+    settle_one(j, z, total, gam_at, psi_at, ball)
+    old = weight_of(z[j], th)
+    new = old + change
+    ball[MASS] += abs(new) - abs(old)
+    if old != 0.0:
+        ball[LIVE] -= 1.0
+        if centre is not None:
+            ball[SIGNED] -= centre[j] if old > 0.0 else -centre[j]
+    if new > 0.0:
+        z[j] = new + th
+    elif new < 0.0:
+        z[j] = new - th
+    else:
+        z[j] = 0.0
+    # th may swallow a tiny weight: what is stored decides
+    if z[j] == th or z[j] == -th:
+        ball[MASS] -= abs(new)
+        z[j] = 0.0
+        new = 0.0
+    if centre is not None:
+        ball[GAP2] += (new - old) * ((new - centre[j]) + (old - centre[j]))
+        if new != 0.0:
+            ball[SIGNED] += centre[j] if new > 0.0 else -centre[j]
+    if z[j] != 0.0:
+        ball[LIVE] += 1.0
+        if ball[HEAP_ON] != 0.0:
+            _push(j, z, heap_key, heap_idx, ball)
+
+
+@jit
 def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=None):
     """Add c x to the weights, settling each touched sum first; writes all arrays."""
-    th = ball[TH]
     for k in range(x.size):
         if idx is None:
             j = k
         else:
             j = idx[k]
         change = c * x[k]
-        if change == 0.0:
-            continue
-        settle_one(j, z, total, gam_at, psi_at, ball)
-        old = weight_of(z[j], th)
-        new = old + change
-        ball[MASS] += abs(new) - abs(old)
-        if old != 0.0:
-            ball[LIVE] -= 1.0
-            if centre is not None:
-                ball[SIGNED] -= centre[j] if old > 0.0 else -centre[j]
-        if new > 0.0:
-            z[j] = new + th
-        elif new < 0.0:
-            z[j] = new - th
-        else:
-            z[j] = 0.0
-        # th may swallow a tiny weight: what is stored decides
-        if z[j] == th or z[j] == -th:
-            ball[MASS] -= abs(new)
-            z[j] = 0.0
-            new = 0.0
-        if centre is not None:
-            ball[GAP2] += (new - old) * ((new - centre[j]) + (old - centre[j]))
-            if new != 0.0:
-                ball[SIGNED] += centre[j] if new > 0.0 else -centre[j]
-        if z[j] != 0.0:
-            ball[LIVE] += 1.0
-            if ball[HEAP_ON] != 0.0:
-                _push(j, z, heap_key, heap_idx, ball)
+        if change != 0.0:
+            place(j, change, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre)
 
 
 @jit
@@ -197,7 +203,7 @@ def _lower(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre):
     while ball[LIVE] > 0.0 and ball[MASS] > radius:
         key, j = heap_key[0], heap_idx[0]
         if key != abs(z[j]):
-            _pop(heap_key, heap_idx, ball)
+            pop(heap_key, heap_idx, ball)
             continue
         share = (ball[MASS] - radius) / ball[LIVE]
         least = key - ball[TH]
@@ -210,7 +216,7 @@ def _lower(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre):
             z[j] = 0.0
             ball[MASS] -= least
             ball[LIVE] -= 1.0
-            _pop(heap_key, heap_idx, ball)
+            pop(heap_key, heap_idx, ball)
         else:
             if centre is not None:
                 ball[GAP2] += share * (share * ball[LIVE] - 2.0 * (ball[MASS] - ball[SIGNED]))

@@ -187,6 +187,7 @@ STEPS = {
     "solam": [{"zeta": 1e6, "cap": 1e6}, {"zeta": 1e6, "cap": math.inf, "norm": "l1"}],
     "regsolam": [{"zeta": 1e6, "cap": 1e6}, {"zeta": 1e6, "cap": math.inf, "lam": 10.0}],
     "fsauc": [{"eta1": 1e6}, {"eta1": 1e6, "n": 1000}],
+    "spam": [{"C": 1e6, "cap": 1e6}, {"C": 1e6, "cap": math.inf, "penalty": "elasticnet", "schedule": "strong"}],
     "psam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-12}],
     "asam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-6, "t0": 1.0, "loss": "squared_hinge"}],
     "oam": [{"C": 1e6}, {"C": 1e6, "update": "gra"}],

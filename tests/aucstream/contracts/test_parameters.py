@@ -96,7 +96,7 @@ def test_a_changed_step_size_counts_from_the_next_row_and_survives_a_load(name):
         learn_dicts(other, X[100:], y[100:])
         learn_dicts(resumed, X[100:], y[100:])
         assert state(resumed) == state(other)
-        if key not in ("t0", "n"):
+        if key not in ("t0", "n", "beta1"):  # beta1 needs another penalty
             assert same.score_one({"c0": 1.0}) != other.score_one({"c0": 1.0})
 
 

@@ -106,7 +106,9 @@ class SPAM:
 
 
 def spam_step_size(t: int, C: float, cap: float, schedule: str, beta: float) -> float:
-    """Return eta_t."""
+    """Return eta_t; the cap alone where 1/(beta (t+1)) is infinite."""
+    if schedule == "strong" and beta == 0.0:
+        return cap
     return min(cap, C / math.sqrt(t) if schedule == "sqrt" else 1.0 / (beta * (t + 1)))
 
 
@@ -135,20 +137,22 @@ def spam_batch(
     cap: float = 0.1,
     schedule: str = "sqrt",
     kappa: float | None = None,
+    order: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run [NYL18 Algorithm 1] with p and m+- of the whole set, in row order; return (w, wbar)."""
+    """Run [NYL18 Algorithm 1] with p and m+- of the whole set; return (w, wbar).
+
+    The rows are taken in the order given (row numbers), or `passes` times as they stand.
+    """
     w, wbar = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     if not (y > 0).any() or not (y <= 0).any():
         return w, wbar
     rows, unit = scaled_rows(X, kappa)
     p, m_pos, m_neg = float((y > 0).mean()), rows[y > 0].mean(axis=0), rows[y <= 0].mean(axis=0)
     l1 = beta1 / unit if penalty == "elasticnet" else 0.0
-    t = 0
-    for _ in range(passes):
-        for x, label in zip(rows, y, strict=True):
-            t += 1
-            eta = spam_step_size(t, C, cap, schedule, beta)
-            c = spam_slope(w, x, label, p, m_pos, m_neg)
-            w = prox(w - eta * c * (x / unit) / unit, eta, beta, l1)
-            wbar = wbar + (w - wbar) / t
+    visited = np.tile(np.arange(y.size), passes) if order is None else order
+    for t, i in enumerate(visited, start=1):
+        eta = spam_step_size(t, C, cap, schedule, beta)
+        c = spam_slope(w, rows[i], y[i], p, m_pos, m_neg)
+        w = prox(w - eta * c * (rows[i] / unit) / unit, eta, beta, l1)
+        wbar = wbar + (w - wbar) / t
     return w, wbar
