@@ -120,6 +120,20 @@ def test_permuted_columns_permute_the_weights(seed: int) -> None:
     np.testing.assert_allclose(other.coefficients(), one.coefficients()[order], rtol=1e-7, atol=1e-9)
 
 
+def test_squared_gradients_follow_the_units_of_the_columns() -> None:
+    X, y, weights = agreement.stream(600)
+    units = 2.0 ** np.array([-3, 5, 0, 7, -1, 2, -4])
+    plain, moved = (AdaOAM(kappa=50.0, lam=1e-40) for _ in range(2))
+    for model in (plain, moved):
+        model.learn_array(X[:500], y[:500], weights[:500])
+    before = plain._field("G2").copy()
+    moved.change_units(agreement.change(units, np.zeros(7)))
+    plain.learn_array(X[500:501], y[500:501], weights[500:501])
+    moved.learn_array(X[500:501] / units, y[500:501], weights[500:501])
+    np.testing.assert_array_equal(moved._field("G2")[:7] * units**2, plain._field("G2")[:7])
+    assert (plain._field("G2") > before).sum() >= 3
+
+
 def test_there_is_a_widest_row() -> None:
     model = AdaOAM()
     with pytest.raises(InvalidBlock, match="at most 4096 columns \\(use OPAUC with rank, or MBA\\)"):
