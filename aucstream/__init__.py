@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aucstream.features.hashing import Hashing as Hashing
+    from aucstream.features.maps import KMeansNystroem as KMeansNystroem
+    from aucstream.features.maps import RandomFourier as RandomFourier
+    from aucstream.features.maps import RandomNetwork as RandomNetwork
+    from aucstream.features.maps import RandomThresholds as RandomThresholds
     from aucstream.features.scalers import AutoScale as AutoScale
     from aucstream.features.scalers import BoundedNorm as BoundedNorm
     from aucstream.features.scalers import Standardize as Standardize
@@ -41,11 +45,15 @@ _HOMES = {
     "FSAUC": "aucstream.learners.fsauc",
     "FTRL": "aucstream.learners.ftrl",
     "Hashing": "aucstream.features.hashing",
+    "KMeansNystroem": "aucstream.features.maps",
     "OAM": "aucstream.learners.oam",
     "OnlineLogistic": "aucstream.learners.onlinelogistic",
     "OPAUC": "aucstream.learners.opauc",
     "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
+    "RandomFourier": "aucstream.features.maps",
+    "RandomNetwork": "aucstream.features.maps",
+    "RandomThresholds": "aucstream.features.maps",
     "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
     "SPAM": "aucstream.learners.spam",
@@ -71,8 +79,12 @@ __all__ = [
     "AutoScale",
     "BoundedNorm",
     "Hashing",
+    "KMeansNystroem",
     "OnlineLogistic",
     "Pipeline",
+    "RandomFourier",
+    "RandomNetwork",
+    "RandomThresholds",
     "RegSOLAM",
     "Standardize",
     "UnitNorm",

@@ -104,6 +104,8 @@ class Race:
         for lane in self.lanes:
             throwaway = copy.deepcopy(lane.model)
             throwaway.learn_chunk(head)
+            throwaway.end_warmup()
+            throwaway.learn_chunk(head)
             throwaway.score_chunk(head)
             done()
         self.warm = True
@@ -128,9 +130,17 @@ class Race:
                 lane.curve.append((lane.rows, lane.seconds, metric.get()))
 
     def end_pass(self) -> None:
-        """Close the first pass: later ones have seen the rows and count in no progressive AUC."""
+        """Close the first pass: later ones have seen the rows and count in no progressive AUC.
+
+        A model whose map still waits for rows goes on with those it has.
+        """
         if not self._first_pass:
             return
+        for lane in self.lanes:
+            if lane.rows:
+                start = time.perf_counter()
+                lane.model.end_warmup()
+                lane.seconds += time.perf_counter() - start
         self._first_pass = False
         signs = np.concatenate(self._signs) if self._signs else np.empty(0)
         for lane, scores in zip(self.lanes, self._scores, strict=True):
@@ -191,6 +201,9 @@ def progressive(
     shuffle: int | None = None,
 ) -> Progress:
     """Score each row, then learn it, in order.
+
+    A pipeline with a feature map scores 0 until its warm-up is full; at the end of the data a map that still
+    waits for rows is fitted on those it has.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`Pipeline`: encoder, scalers and a learner as one model. It is what a service model is."""
+"""`Pipeline`: encoder, scalers, a map and a learner as one model. It is what a service model is."""
 
 from __future__ import annotations
 
@@ -15,22 +15,16 @@ from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams
 from aucstream.features.encoder import Encoder
-from aucstream.features.hashing import Hashing
-from aucstream.features.scalers import (
-    SCALERS,
-    AutoScale,
-    BoundedNorm,
-    Scaler,
-    Standardize,
-    UnitNorm,
-    resolve_auto,
-    scaling_of,
-)
+from aucstream.features.intake import array_block
+from aucstream.features.mapping import MOST_ROWS, Mapped
+from aucstream.features.maps import map_of
+from aucstream.features.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling import Scaling
 from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
-from aucstream.learners.base import Learner
+from aucstream.learners.base import Learner, encoder_from_state
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import learner_class, make
+from aucstream.steps import encoder_of, sorted_steps, steps_of
 
 Calibration = Literal["logistic", "none"]
 ScalerName = Literal["auto", "standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
@@ -45,7 +39,14 @@ class PipelineSpec(BaseModel):
     algorithm: str = Field(description="Registry name of the learner, e.g. `psam`.")
     params: dict[str, Any] = Field(default_factory=dict, description="Its parameters; the rest are defaults.")
     scaler: ScalerName = "auto"
-    map: None = Field(default=None, description="A feature map; none is available yet.")
+    map: dict[str, Any] | None = Field(
+        default=None,
+        description="A feature map, or null: `kind` is `kmeansnystroem` (with `landmarks`, `bandwidth`), "
+        "`randomfourier` (`components`, `bandwidth`), `randomthresholds` (`components`) or `randomnetwork` "
+        "(`components`); all have `warmup` and `seed`, all but thresholds `max_columns`. Until `warmup` rows were "
+        "learned every score is 0.",
+        examples=[{"kind": "kmeansnystroem", "landmarks": 100, "warmup": 1000}],
+    )
     encoder: dict[str, Any] = Field(
         default_factory=lambda: {"kind": "vocabulary", "capacity": DEFAULT_CAPACITY},
         description='`{"kind":"vocabulary","capacity":n}` or `{"kind":"hashing","bits":b}`.',
@@ -62,16 +63,18 @@ class _Parts:
     scaling: Scaling
     learner: Learner
     resolved: str | None  # None: "auto", before the first row
+    mapping: Mapped | None = None  # where there is a map; the scaling is then its own
 
 
 class Pipeline(RankingClassifier):
-    """Encoder, scalers and a learner in one River classifier with an array fast path.
+    """Encoder, scalers, a map and a learner in one River classifier with an array fast path.
 
     Parameters
     ----------
-    *steps : Vocabulary or Hashing, scalers, learner
-        In this order; encoder and scalers may be left out. No steps at all: `AutoScale(), PSAM()`. The
-        scalers are `AutoScale`, or `Standardize` and then `BoundedNorm` or `UnitNorm`. The steps given are
+    *steps : Vocabulary or Hashing, scalers, map, learner
+        In this order; encoder, scalers and map may be left out. No steps at all: `AutoScale(), PSAM()`. The
+        scalers are `AutoScale`, or `Standardize` and then `BoundedNorm` or `UnitNorm`; the map is one of
+        `KMeansNystroem`, `RandomFourier`, `RandomThresholds`, `RandomNetwork`. The steps given are
         patterns: the pipeline works on fresh copies and never changes them.
     calibration : {"logistic", "none"}
         "none": `predict_proba_one` is one half for both, and the service answers null.
@@ -81,6 +84,12 @@ class Pipeline(RankingClassifier):
     A row is scored with the state before it. Then each stage learns it and passes it on transformed by
     its applied state. When a scaler's applied values change, everything that was learned is carried over
     into the new units first (see `Learner.change_units`).
+
+    With a map the first `warmup` rows are kept, and every score is 0. The last of them sets the scaler's
+    applied values from all of them, for good, and fits the map; the learner then learns them in order. From
+    then on each row is scaled, mapped and learned; a name that no kept row had counts 0. `fit` fits the map
+    on the rows it is given, up to 80,000, and `end_warmup`, which `aucstream.evaluate` and the command line
+    call at the end of their data, on those kept so far.
 
     Examples
     --------
@@ -98,7 +107,7 @@ class Pipeline(RankingClassifier):
         self.steps = steps or (AutoScale(), make("psam", {}))
         self.calibration: Calibration = calibration
         self._spec: PipelineSpec | None = None
-        self._encoder_pattern, self._scaler_name, learner = _sorted_steps(self.steps)
+        self._encoder_pattern, self._scaler_name, self._map_pattern, learner = sorted_steps(self.steps)
         self._learner_pattern = learner
         self._reset()
 
@@ -118,7 +127,10 @@ class Pipeline(RankingClassifier):
         if "seed" in cls_of_learner._parameters:
             params.setdefault("seed", spec.seed)
         learner = make(spec.algorithm, params)
-        made = cls(_encoder_of(spec.encoder), *_steps_of(spec.scaler), learner, calibration=spec.calibration)
+        steps: list[Any] = [encoder_of(spec.encoder), *steps_of(spec.scaler)]
+        if spec.map is not None:
+            steps.append(map_of({"seed": spec.seed, **spec.map}))
+        made = cls(*steps, learner, calibration=spec.calibration)
         made._scaler_name = spec.scaler
         made._spec = spec
         made._reset()
@@ -149,18 +161,25 @@ class Pipeline(RankingClassifier):
 
     @property
     def _is_stochastic(self) -> bool:
-        return self._learner_pattern._is_stochastic
+        return self._learner_pattern._is_stochastic or (
+            self._map_pattern is not None and self._map_pattern._is_stochastic
+        )
 
     def _reset(self) -> None:
         encoder = copy.deepcopy(self._encoder_pattern)
         learner = self._learner_pattern.clone()
-        learner._adopt(encoder)
+        mapping = None
+        if self._map_pattern is None:
+            learner._adopt(encoder)
+        else:
+            mapping = Mapped(self._map_pattern.clone(), encoder, learner)
         auto = self._scaler_name == "auto"
         self._parts = _Parts(
             encoder,
             scaling_of("standard+bounded" if auto else self._scaler_name),
             learner,
             None if auto else self._scaler_name,
+            mapping,
         )
         self._encoder = encoder
 
@@ -189,6 +208,8 @@ class Pipeline(RankingClassifier):
             return np.empty(0)
         parts = self._parts
         self._resolve(block.form)
+        if parts.mapping is not None:
+            return parts.mapping.learn(block, parts.resolved)
         scaling, learner = parts.scaling, parts.learner
         if not scaling.scheduled:
             return learner._learn(block)
@@ -224,18 +245,36 @@ class Pipeline(RankingClassifier):
             return math.nan
         return score
 
+    def _look_at(self, X: Any) -> None:
+        if self._parts.mapping is not None:
+            n = min(X.shape[0], MOST_ROWS)
+            block = array_block(self._encoder, X[:n], np.ones(n), np.ones(n), learn=True)
+            self._resolve(block.form)
+            self._parts.mapping.look_at(block, self._parts.resolved)
+
+    def end_warmup(self) -> None:
+        """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
+        if self._parts.mapping is not None:
+            self._parts.mapping.end_warmup(self._parts.resolved)
+
     def keep(self) -> tuple[Any, ...]:
         """Return a copy of all that learning changes but the names, for `put_back`."""
         parts = self._parts
-        return parts.scaling.copy(), parts.learner.keep(), parts.resolved
+        mark = None if parts.mapping is None else parts.mapping.mark()
+        return parts.scaling.copy(), parts.learner.keep(), parts.resolved, mark
 
     def put_back(self, kept: tuple[Any, ...]) -> None:
         """Restore what `keep` returned."""
-        self._parts.scaling, learner, self._parts.resolved = kept
-        self._parts.learner.put_back(learner)
+        parts = self._parts
+        parts.scaling, learner, parts.resolved, mark = kept
+        parts.learner.put_back(learner)
+        if parts.mapping is not None:
+            parts.mapping.rewind(mark)
 
     def _score(self, block: Block) -> Floats:
         parts = self._parts
+        if parts.mapping is not None:
+            return parts.mapping.score(block)
         scaling = parts.scaling
         if not scaling.scheduled:
             return parts.learner._score(block)
@@ -245,7 +284,11 @@ class Pipeline(RankingClassifier):
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
         parts = self._parts
         scaling, encoder = parts.scaling, parts.encoder
-        if parts.resolved is not None:
+        if parts.mapping is not None:
+            learned = parts.mapping.learn_row(idx, val, sign, weight)
+            if learned is not None:
+                return learned
+        elif parts.resolved is not None:
             if not scaling.scheduled:
                 return parts.learner._learn_row(idx, val, sign, weight)
             if encoder.width > len(scaling.columns):
@@ -262,6 +305,8 @@ class Pipeline(RankingClassifier):
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         parts = self._parts
         scaling, encoder = parts.scaling, parts.encoder
+        if parts.mapping is not None:
+            return parts.mapping.score_row(idx, val)
         if not scaling.scheduled:
             return parts.learner._score_row(idx, val)
         if encoder.width > len(scaling.columns):
@@ -325,12 +370,28 @@ class Pipeline(RankingClassifier):
     # -- reading -------------------------------------------------------------------------------------
 
     @property
+    def examples(self) -> int:
+        """Rows learned, and rows kept for the map."""
+        return super().examples + (0 if self._parts.mapping is None else self._parts.mapping.warmup.rows)
+
+    @property
+    def positives(self) -> int:
+        """Positive rows learned, and those kept for the map."""
+        return super().positives + (0 if self._parts.mapping is None else self._parts.mapping.warmup.positives)
+
+    @property
     def weights(self) -> dict[Any, float]:
         """Name to weight of the output score, in the units that the scaler applies at present."""
+        self._refuse_map("weights")
         return self._parts.learner.weights
+
+    def _refuse_map(self, where: str) -> None:
+        if self._map_pattern is not None:
+            raise InvalidParams(where, "a model without a feature map", self._map_pattern.spec["kind"])
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution; they add up to the score."""
+        self._refuse_map("explain_one")
         names = self._names()
         known = len(names)
         w = self._parts.learner.coefficients()
@@ -346,7 +407,11 @@ class Pipeline(RankingClassifier):
         """Merge `other` into this model; refused where a running scaler makes units differ."""
         if type(other) is not type(self):
             raise CannotMerge("Pipeline.merge", "a Pipeline", type(other).__name__)
-        if self._parts.scaling.scheduled:
+        mine, theirs = self._parts.mapping, other._parts.mapping
+        if mine is not None or theirs is not None:
+            if mine is None or theirs is None or not mine.same_as(theirs):
+                raise CannotMerge("Pipeline.merge", "pipelines with one fitted map", "maps that differ")
+        elif self._parts.scaling.scheduled:
             raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._parts.resolved)
         self._parts.learner.merge(other._parts.learner, approximate)
         return self
@@ -357,7 +422,7 @@ class Pipeline(RankingClassifier):
         """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
         parts = self._parts
         learner_arrays, learner_meta = parts.learner.state_dict()
-        scaling_arrays, scaling_meta = parts.scaling.state_dict(parts.encoder.width)
+        scaling_arrays, scaling_meta = parts.scaling.state_dict(0 if parts.mapping else parts.encoder.width)
         arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
         arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}
         meta = {
@@ -370,6 +435,12 @@ class Pipeline(RankingClassifier):
             "learner": learner_meta,
             "scaling": scaling_meta,
         }
+        if parts.mapping is not None:
+            encoder_arrays, encoder_meta = parts.encoder.state_dict()
+            mapping_arrays, mapping_meta = parts.mapping.state_dict()
+            arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
+            arrays |= {f"map.{name}": array for name, array in mapping_arrays.items()}
+            meta["map"] = {**mapping_meta, "encoder": encoder_meta}
         return arrays, meta
 
     @classmethod
@@ -383,16 +454,23 @@ class Pipeline(RankingClassifier):
 
         learner_meta = meta["learner"]
         learner = learner_class(learner_meta["class"].lower()).from_state_dict(of("learner."), learner_meta)
-        made = cls(
-            _encoder_of(meta["encoder"]), *_steps_of(meta["scaler"]), learner.clone(), calibration=meta["calibration"]
-        )
+        steps: list[Any] = [encoder_of(meta["encoder"]), *steps_of(meta["scaler"])]
+        map_meta = meta.get("map")
+        if map_meta is not None:
+            steps.append(map_of(map_meta["spec"]))
+        made = cls(*steps, learner.clone(), calibration=meta["calibration"])
         made._scaler_name = meta["scaler"]
         if meta["spec"] is not None:
             made._spec = PipelineSpec.model_validate(meta["spec"])
+        encoder, mapping = learner._encoder, None
+        if map_meta is not None:
+            encoder = encoder_from_state(of("encoder."), map_meta["encoder"])
+            mapping = Mapped(map_of(map_meta["spec"]), encoder, learner)
+            mapping.restore(of("map."), map_meta)
         made._parts = _Parts(
-            learner._encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"]
+            encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"], mapping
         )
-        made._encoder = learner._encoder
+        made._encoder = encoder
         return made
 
 
@@ -401,55 +479,6 @@ _EMPTY: Floats = np.empty(0)
 
 def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width: int) -> Block:
     return Block(np.array([0, val.size], dtype=np.int64), idx, val, y, weights, width, Form.NAMED)
-
-
-def _sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, Learner]:
-    """Return (encoder, name of the scaling, learner) of a pipeline's steps."""
-    rest = list(steps)
-    if not isinstance(rest[-1], Learner):
-        raise InvalidParams("Pipeline", "a learner as its last step", rest[-1])
-    learner = rest.pop()
-    encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()
-    if not all(isinstance(step, Scaler) for step in rest):
-        wrong = next(step for step in rest if not isinstance(step, Scaler))
-        raise InvalidParams("Pipeline", "steps encoder, scalers, learner", wrong)
-    words = []
-    for step in rest:
-        if isinstance(step, AutoScale):
-            words.append("auto")
-        elif isinstance(step, Standardize):
-            words.append("standard" if step.with_mean else "scale")
-        elif isinstance(step, BoundedNorm):
-            words.append("bounded")
-        elif isinstance(step, UnitNorm):
-            words.append("l2")
-    name = "+".join(words) or "none"
-    if name != "auto" and name not in SCALERS:
-        raise InvalidParams("Pipeline", "scalers AutoScale, or Standardize and then one of BoundedNorm, UnitNorm", name)
-    return encoder, name, learner
-
-
-def _steps_of(name: str) -> list[Scaler]:
-    made: dict[str, Scaler] = {
-        "auto": AutoScale(),
-        "standard": Standardize(),
-        "scale": Standardize(with_mean=False),
-        "bounded": BoundedNorm(),
-        "l2": UnitNorm(),
-    }
-    return [made[word] for word in name.split("+") if word != "none"]
-
-
-def _encoder_of(spec: Mapping[str, Any]) -> Encoder:
-    kind = spec.get("kind")
-    allowed = {"vocabulary": {"kind", "capacity"}, "hashing": {"kind", "bits"}}
-    if kind not in allowed:
-        raise InvalidParams("encoder.kind", "'vocabulary' | 'hashing'", kind)
-    unknown = set(spec) - allowed[kind]
-    if unknown:
-        raise InvalidParams("encoder", f"only {', '.join(sorted(allowed[kind]))}", sorted(unknown)[0])
-    rest = {name: value for name, value in spec.items() if name != "kind"}
-    return Vocabulary(**rest) if kind == "vocabulary" else Hashing(**rest)
 
 
 def _checked_list(x: Sequence[Any], path: str) -> None:

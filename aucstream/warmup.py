@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from aucstream.features.maps import MAPS
 from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
 from aucstream.io.svmlight import read_svmlight
 from aucstream.learners.base import Learner
@@ -27,11 +28,15 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
     said : function
         Called with the name of each part when it is warm.
     """
-    for name in LEARNERS if names is None else names:
+    chosen = list(LEARNERS if names is None else names)
+    for name in chosen:
         cls = learner_class(name)
         for params in cls._unit_test_params():
             _warm_learner(cls(**params))
         said(name)
+    if chosen:
+        _warm_maps(learner_class(chosen[0])())
+        said("maps")
     signs = np.array([1.0, -1.0, 1.0, -1.0])
     scores = np.array([0.5, 0.25, 0.5, 0.75])
     for metric in (AUC(), AUC(window=3), FadingAUC()):
@@ -46,6 +51,25 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
     for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
         pass
     said("readers")
+
+
+def _warm_maps(learner: Learner) -> None:
+    from scipy import sparse
+
+    X = np.random.default_rng(0).normal(size=(ROWS, 3))
+    y = np.arange(ROWS) % 2 == 0
+    params = {"warmup": ROWS // 2}
+    for cls in MAPS.values():
+        for scaler in (AutoScale(), UnitNorm()):
+            for rows in (X, sparse.csr_array(X)):
+                model = Pipeline(scaler, cls(**params), learner).partial_fit(rows, y)
+                model.decision_function(rows)
+            model = Pipeline(scaler, cls(**params), learner)
+            for a, b, c in X.tolist():
+                model.learn_one({"a": a, "b": b, "c": c}, True)
+                model.learn_one({"a": a, "c": c}, False)
+            model.score_one({"a": 1.0, "b": 1.0, "c": 1.0})
+            model.score_one({"c": 1.0})
 
 
 def _warm_learner(learner: Learner) -> None:

@@ -521,6 +521,7 @@ def _warm_up(spec: ModelSpec) -> None:
         except AucstreamError:  # this spec does not take such rows
             continue
         pipeline.learn_rows(rows, signs)
+        pipeline.end_warmup()
         for at in range(len(rows)):  # a row alone may take another way
             pipeline.learn_rows(rows[at : at + 1], signs[at : at + 1])
         scores = pipeline.learn_rows(rows, signs, weights)

@@ -48,6 +48,11 @@ class Settings(BaseSettings):
     max_vocabulary: Count = Field(default=1 << 22, description="largest capacity of a vocabulary")
     max_hash_bits: Count = Field(default=20, description="most bits of a hashing encoder")
     max_buffer_rows: Count = Field(default=100_000, description="most rows a learner buffers per class")
+    max_map_rows: Count = Field(default=10_000, description="longest warm-up of a feature map, in rows")
+    max_map_features: Count = Field(default=2_000, description="most landmarks or components of a feature map")
+    max_map_cells: Count = Field(
+        default=1 << 23, description="largest table of a feature map: its features times max_columns"
+    )
     max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
     max_queue_rows: Count = Field(default=200_000, description="rows waiting for the journal or to be applied")
     max_queue_bytes: Count = Field(default=64 * MIB, description="bytes waiting for the journal or to be applied")

@@ -11,6 +11,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aucstream.errors import shown
+from aucstream.features.maps import MAPS
 from aucstream.pipeline import PipelineSpec
 from service.errors import InvalidBody, InvalidName, pointer_of
 from service.rows import explained
@@ -63,8 +64,9 @@ class ModelSpec(PipelineSpec):
         document = self.model_dump(exclude={"evaluation", "pending"})
         if document["seed"] is None:
             document["seed"] = seed
-        if "seed" in document["params"] and document["params"]["seed"] is None:
-            document["params"]["seed"] = seed
+        for part in (document["params"], document["map"] or {}):
+            if "seed" in part and part["seed"] is None:
+                part["seed"] = seed
         return PipelineSpec.model_validate(document)
 
     def canonical(self) -> str:
@@ -109,11 +111,32 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
         ("/encoder/capacity", spec.encoder.get("capacity"), settings.max_vocabulary, "names"),
         ("/encoder/bits", spec.encoder.get("bits"), settings.max_hash_bits, "bits"),
         ("/params/capacity", spec.params.get("capacity"), settings.max_buffer_rows, "rows"),
+        *_map_sizes(spec.map, settings),
     )
     for pointer, size, most, unit in sizes:
         if isinstance(size, (int, float)) and size > most:
             raise InvalidBody(pointer.rpartition("/")[2], f"at most {most} {unit}", size, pointer=pointer)
     return spec
+
+
+def _map_sizes(document: dict[str, Any] | None, settings: Settings) -> list[tuple[str, Any, int, str]]:
+    """Return (pointer, size, most, unit) of a feature map; what it lacks is its default."""
+    if document is None or not isinstance(document.get("kind"), str):
+        return []
+    cls = MAPS.get(document["kind"])
+    if cls is None:
+        return []
+    name, *_ = (name for name in ("landmarks", "components") if hasattr(cls, name))
+    features = document.get(name, getattr(cls, name))
+    sizes = [
+        (f"/map/{name}", features, settings.max_map_features, "features"),
+        ("/map/warmup", document.get("warmup"), settings.max_map_rows, "rows"),
+    ]
+    if hasattr(cls, "max_columns") and isinstance(features, (int, float)) and features >= 1:
+        most = settings.max_map_cells // int(features)
+        columns = document.get("max_columns", cls.max_columns)
+        sizes.append(("/map/max_columns", columns, most, f"columns with {int(features)} features"))
+    return sizes
 
 
 def _refused(error: ValidationError) -> InvalidBody:

@@ -23,6 +23,7 @@ RANKS = {
     "metrics": 2,
     "registry": 3,
     "io": 3,
+    "steps": 3,
     "loading": 4,
     "pipeline": 4,
     "evaluate": 4,

@@ -1,4 +1,4 @@
-"""From `--model NAME:param=value,…` to pipelines."""
+"""From `--model NAME:param=value,…` and `--map KIND:param=value,…` to pipelines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from aucstream.constraints import Rule, rules_of
 from aucstream.errors import InvalidParams
+from aucstream.features.maps import map_class
 from aucstream.pipeline import Pipeline, PipelineSpec, ScalerName
 from aucstream.registry import LEARNERS, learner_class
 
@@ -26,11 +27,13 @@ class Chosen:
         """The model as the user wrote it."""
         return self.name + "".join((":" if i == 0 else ",") + f"{k}={v}" for i, (k, v) in enumerate(self.given.items()))
 
-    def pipeline(self, scale: str, seed: int) -> Pipeline:
+    def pipeline(self, scale: str, seed: int, map_: dict[str, Any] | None = None) -> Pipeline:
         """Return a fresh pipeline."""
         if scale not in SCALES:
             raise InvalidParams("--scale", " | ".join(SCALES), scale)
-        return Pipeline.from_spec(PipelineSpec(algorithm=self.name, params=dict(self.given), scaler=scale, seed=seed))
+        return Pipeline.from_spec(
+            PipelineSpec(algorithm=self.name, params=dict(self.given), scaler=scale, map=map_, seed=seed)
+        )
 
 
 def chosen_models(texts: Sequence[str]) -> list[Chosen]:
@@ -41,17 +44,29 @@ def chosen_models(texts: Sequence[str]) -> list[Chosen]:
         if name == "all" and not rest:
             models += [Chosen(each, {}) for each in LEARNERS]
             continue
-        rules = rules_of(learner_class(name))
-        given: dict[str, Any] = {}
-        for item in filter(None, rest.split(",")):
-            key, equals, value = item.partition("=")
-            if not equals:
-                raise InvalidParams(f"--model {text}", "NAME:param=value,param=value", item)
-            if key not in rules:
-                raise InvalidParams(f"--model {text}", f"parameters among {', '.join(rules)}", key)
-            given[key] = rules[key].checked(f"--model {name}:{key}", _value(value, rules[key]))
-        models.append(Chosen(name, given))
+        models.append(Chosen(name, _given("--model", name, rest, rules_of(learner_class(name)))))
     return models
+
+
+def chosen_map(text: str | None) -> dict[str, Any] | None:
+    """Return the spec of the map that `--map KIND:param=value,…` names."""
+    if text is None or text.lower() in ("none", "null"):
+        return None
+    kind, _, rest = text.partition(":")
+    return {"kind": kind, **_given("--map", kind, rest, rules_of(map_class(kind, "--map")))}
+
+
+def _given(option: str, name: str, rest: str, rules: dict[str, Rule]) -> dict[str, Any]:
+    """Return the parameters in `param=value,param=value`, each checked."""
+    given: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise InvalidParams(f"{option} {name}:{rest}", "NAME:param=value,param=value", item)
+        if key not in rules:
+            raise InvalidParams(f"{option} {name}:{rest}", f"parameters among {', '.join(rules)}", key)
+        given[key] = rules[key].checked(f"{option} {name}:{key}", _value(value, rules[key]))
+    return given
 
 
 def _value(text: str, rule: Rule) -> Any:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from aucstream import __version__
-from aucstream.cli.chosen import Chosen, chosen_models
+from aucstream.cli.chosen import Chosen, chosen_map, chosen_models
 from aucstream.cli.plot import check_plot, draw
 from aucstream.constraints import rules_of
 from aucstream.errors import BadRow, BadSnapshot, InvalidBlock, InvalidParams
@@ -44,6 +44,14 @@ Data = Annotated[
 Model = Annotated[list[str], typer.Option("--model", "-m", help="NAME[:param=value,…], several times; or all")]
 OneModel = Annotated[str, typer.Option("--model", "-m", help="NAME[:param=value,…]")]
 Scale = Annotated[str, typer.Option(help="auto, standard+bounded, scale+bounded, standard, standard+l2, l2 or none")]
+Map = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        help="feature map KIND[:param=value,…]: kmeansnystroem, randomfourier, randomthresholds or randomnetwork; "
+        "scores are 0 until its warm-up (1000 rows by default) is over, at the end of DATA at the latest",
+    ),
+]
 Label = Annotated[str | None, typer.Option(help="label column of a table")]
 Positive = Annotated[str | None, typer.Option(help="text of a positive label")]
 Delimiter = Annotated[str | None, typer.Option(help="of a CSV; sniffed among , ; tab otherwise")]
@@ -92,6 +100,7 @@ def evaluate(
     model: Model,
     test: Annotated[str | None, typer.Option(help="held-out file, scored after the last row")] = None,
     scale: Scale = "auto",
+    map_: Map = None,
     shuffle: Shuffle = False,
     passes: Passes = 1,
     window: Annotated[int | None, typer.Option(help="rows the plotted AUC looks back on; all otherwise")] = None,
@@ -107,7 +116,8 @@ def evaluate(
     check_plot(plot)
     _check_numbers(passes=passes, window=window, seed=seed)
     chosen = chosen_models(model)
-    race = Race([one.pipeline(scale, seed) for one in chosen], window=window)
+    mapped = chosen_map(map_)
+    race = Race([one.pipeline(scale, seed, mapped) for one in chosen], window=window)
     options = Options(label, positive, delimiter, format)
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
@@ -117,7 +127,7 @@ def evaluate(
         for one, lane in zip(chosen, race.lanes, strict=True):
             typer.echo(json.dumps(_result(one, lane), allow_nan=False))
     else:
-        _print_results(chosen, race.lanes, data, test, scale)
+        _print_results(chosen, race.lanes, data, test, scale, map_)
     if plot is not None:
         draw(plot, [one.label for one in chosen], race.lanes, Path(data).name, window)
 
@@ -128,6 +138,7 @@ def train(
     model: OneModel,
     out: Annotated[Path, typer.Option(help="where the model is written")],
     scale: Scale = "auto",
+    map_: Map = None,
     shuffle: Shuffle = False,
     passes: Passes = 1,
     seed: Seed = 0,
@@ -144,7 +155,7 @@ def train(
     if len(chosen) != 1:
         raise InvalidParams("--model", "one algorithm", model)
     _check_out(out)
-    race = Race([chosen[0].pipeline(scale, seed)])
+    race = Race([chosen[0].pipeline(scale, seed, chosen_map(map_))])
     options = Options(label, positive, delimiter, format)
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
@@ -200,7 +211,8 @@ def inspect(
         "algorithm": learner["class"].lower(),
         "params": learner["params"],
         "scaler": meta.get("resolved"),
-        "encoder": learner["encoder"],
+        "map": meta["map"]["spec"] if meta.get("map") else None,
+        "encoder": meta["map"]["encoder"] if meta.get("map") else learner["encoder"],
         "examples": model.examples,
         "positives": model.positives,
         "progressive_auc": training.get("progressive_auc"),
@@ -411,7 +423,9 @@ def _shown(number: float | None) -> str:
     return "-" if number is None else f"{number:.4f}"
 
 
-def _print_results(chosen: list[Chosen], lanes: list[Lane], data: str, test: str | None, scale: str) -> None:
+def _print_results(
+    chosen: list[Chosen], lanes: list[Lane], data: str, test: str | None, scale: str, map_: str | None
+) -> None:
     results = sorted(
         zip(chosen, lanes, (_result(one, lane) for one, lane in zip(chosen, lanes, strict=True)), strict=True),
         key=lambda item: -((item[2]["test_auc"] if test else item[2]["progressive_auc"]) or 0.0),
@@ -419,7 +433,8 @@ def _print_results(chosen: list[Chosen], lanes: list[Lane], data: str, test: str
     first = results[0][2]
     resolved = getattr(lanes[0].model, "resolved", None) or {"scaler": scale}
     table = Table(
-        title=f"{data}: {first['rows']:,} rows, {first['positives']:,} positive; scaling {resolved['scaler']}",
+        title=f"{data}: {first['rows']:,} rows, {first['positives']:,} positive; scaling {resolved['scaler']}"
+        + ("" if map_ is None else f"; map {map_}"),
         title_justify="left",
     )
     table.add_column("model", overflow="fold")

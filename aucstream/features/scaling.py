@@ -10,6 +10,7 @@ every later score (elec2 in time order, progressive AUC of PSAM .526 so, .768 as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -170,6 +171,23 @@ class Scaling:
             return out
 
         return UnitChange(ratio, shift, carry_rows, growth)
+
+    def fix(self, blocks: Sequence[Block], kinds: np.ndarray) -> None:
+        """Take all rows into the fresh estimates and make them the applied values, once for all.
+
+        The norms are those of the rows as they are scaled from now on.
+        """
+        for block in blocks:
+            self.widen(block.width)
+            zeros = np.zeros(len(block))
+            self.observe(block, zeros, zeros, kinds)
+        if self.standard:
+            kernel.change_columns(kinds, self.columns, self.s)
+        for block in blocks:
+            for length in self.forward(block, kinds)[1].tolist():
+                kernel.observe_norm(length, self.s)
+        self.s[kernel.ROWS] = self.s[kernel.LAST] = sum(map(len, blocks))
+        self.s[kernel.APPLIED_K2] = self.s[kernel.NORM_MEAN]
 
     # -- copies and snapshots ------------------------------------------------------------------------
 

@@ -344,12 +344,19 @@ class RankingClassifier(base.MiniBatchClassifier):
         array_block(Vocabulary(), X, learn=True)
         self._reset()
         rows = X.tocsr() if is_sparse(X) else np.asarray(X)
+        self._look_at(rows)
         order = np.random.default_rng(getattr(self, "_seed", 0))
         for _ in range(epochs):
             shuffled = order.permutation(n)
             self.learn_array(rows[shuffled], signs[shuffled])
         self._calibrate_on(self.decision_function(rows), signs)
         return self
+
+    def _look_at(self, X: Any) -> None:
+        """See all rows of `fit` before the first pass: what is fitted on many rows at once is fitted here."""
+
+    def end_warmup(self) -> None:
+        """Wait for no more rows: what is fitted on the first ones of a stream is fitted on those there are."""
 
     def _calibrate_on(self, scores: Floats, signs: Floats) -> None:
         from aucstream.metrics.platt import refit

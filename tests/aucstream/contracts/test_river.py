@@ -15,11 +15,13 @@ from aucstream import (
     AutoScale,
     BoundedNorm,
     Hashing,
+    KMeansNystroem,
     Pipeline,
     Standardize,
     UnitNorm,
     Vocabulary,
 )
+from aucstream.features.maps import MAPS
 from aucstream.registry import LEARNERS, make
 
 from .models import VARIANTS, bare, every_learner
@@ -36,6 +38,12 @@ MODELS = {
     "BoundedNorm": BoundedNorm,
     "UnitNorm": UnitNorm,
     "AutoScale": AutoScale,
+    **{
+        f"{cls.__name__} {params}": (lambda cls=cls, params=params: cls(**params))
+        for cls in MAPS.values()
+        for params in cls._unit_test_params()
+    },
+    "Pipeline map": lambda: Pipeline(AutoScale(), KMeansNystroem(landmarks=6, warmup=20), PSAM(capacity=20)),
 }
 
 

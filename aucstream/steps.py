@@ -1,0 +1,66 @@
+"""The steps of a pipeline before its learner: from objects to names, and from specs to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aucstream.errors import InvalidParams
+from aucstream.features.encoder import Encoder
+from aucstream.features.hashing import Hashing
+from aucstream.features.maps import FeatureMap
+from aucstream.features.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
+from aucstream.features.vocabulary import Vocabulary
+from aucstream.learners.base import Learner
+
+
+def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | None, Learner]:
+    """Return (encoder, name of the scaling, map, learner) of a pipeline's steps."""
+    rest = list(steps)
+    if not isinstance(rest[-1], Learner):
+        raise InvalidParams("Pipeline", "a learner as its last step", rest[-1])
+    learner = rest.pop()
+    encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()
+    map_: FeatureMap | None = rest.pop() if rest and isinstance(rest[-1], FeatureMap) else None
+    if not all(isinstance(step, Scaler) for step in rest):
+        wrong = next(step for step in rest if not isinstance(step, Scaler))
+        raise InvalidParams("Pipeline", "steps encoder, scalers, map, learner", wrong)
+    words = []
+    for step in rest:
+        if isinstance(step, AutoScale):
+            words.append("auto")
+        elif isinstance(step, Standardize):
+            words.append("standard" if step.with_mean else "scale")
+        elif isinstance(step, BoundedNorm):
+            words.append("bounded")
+        elif isinstance(step, UnitNorm):
+            words.append("l2")
+    name = "+".join(words) or "none"
+    if name != "auto" and name not in SCALERS:
+        raise InvalidParams("Pipeline", "scalers AutoScale, or Standardize and then one of BoundedNorm, UnitNorm", name)
+    return encoder, name, map_, learner
+
+
+def steps_of(name: str) -> list[Scaler]:
+    """Return the scalers that a name stands for."""
+    made: dict[str, Scaler] = {
+        "auto": AutoScale(),
+        "standard": Standardize(),
+        "scale": Standardize(with_mean=False),
+        "bounded": BoundedNorm(),
+        "l2": UnitNorm(),
+    }
+    return [made[word] for word in name.split("+") if word != "none"]
+
+
+def encoder_of(spec: Mapping[str, Any]) -> Encoder:
+    """Return the encoder that `{"kind": …}` describes; every parameter is checked."""
+    kind = spec.get("kind")
+    allowed = {"vocabulary": {"kind", "capacity"}, "hashing": {"kind", "bits"}}
+    if kind not in allowed:
+        raise InvalidParams("encoder.kind", "'vocabulary' | 'hashing'", kind)
+    unknown = set(spec) - allowed[kind]
+    if unknown:
+        raise InvalidParams("encoder", f"only {', '.join(sorted(allowed[kind]))}", sorted(unknown)[0])
+    rest = {name: value for name, value in spec.items() if name != "kind"}
+    return Vocabulary(**rest) if kind == "vocabulary" else Hashing(**rest)
