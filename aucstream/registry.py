@@ -29,7 +29,7 @@ LEARNERS: dict[str, Entry] = {
     "solam": Entry("SOLAM", "solam", "O(d)", "O(nnz)", "Ying, Wen, Lyu, NIPS 2016"),
     "regsolam": Entry("RegSOLAM", "regsolam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, 2019"),
     "fsauc": Entry("FSAUC", "fsauc", "O(d)", "O(nnz)", "Liu et al., ICML 2018"),
-    "spam": Entry("SPAM", "spam", "O(d)", "O(nnz); elastic net O(nnz log d)", "Natole, Ying, Lyu, ICML 2018"),
+    "spam": Entry("SPAM", "spam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, ICML 2018"),
     "psam": Entry("PSAM", "psam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, 2018"),
     "asam": Entry("ASAM", "asam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, ECML-PKDD 2018"),
     "oam": Entry("OAM", "oam", "O(capacity nnz + d)", "O(capacity nnz)", "Zhao, Hoi, Jin, Yang, ICML 2011"),
