@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from aucstream.features.vocabulary import Vocabulary as Vocabulary
     from aucstream.learners.adaoam import AdaOAM as AdaOAM
     from aucstream.learners.asam import ASAM as ASAM
+    from aucstream.learners.cbr import CBR as CBR
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.ftrl import FTRL as FTRL
+    from aucstream.learners.minibatch import MiniBatchAUC as MiniBatchAUC
     from aucstream.learners.oam import OAM as OAM
     from aucstream.learners.onlinelogistic import OnlineLogistic as OnlineLogistic
     from aucstream.learners.opauc import OPAUC as OPAUC
@@ -42,10 +44,12 @@ _HOMES = {
     "AdaOAM": "aucstream.learners.adaoam",
     "AutoScale": "aucstream.features.scalers",
     "BoundedNorm": "aucstream.features.scalers",
+    "CBR": "aucstream.learners.cbr",
     "FSAUC": "aucstream.learners.fsauc",
     "FTRL": "aucstream.learners.ftrl",
     "Hashing": "aucstream.features.hashing",
     "KMeansNystroem": "aucstream.features.maps",
+    "MiniBatchAUC": "aucstream.learners.minibatch",
     "OAM": "aucstream.learners.oam",
     "OnlineLogistic": "aucstream.learners.onlinelogistic",
     "OPAUC": "aucstream.learners.opauc",
@@ -68,6 +72,7 @@ _ROOMS = ("batch", "errors", "evaluate", "features", "io", "metrics")
 
 __all__ = [
     "ASAM",
+    "CBR",
     "FSAUC",
     "FTRL",
     "OAM",
@@ -80,6 +85,7 @@ __all__ = [
     "BoundedNorm",
     "Hashing",
     "KMeansNystroem",
+    "MiniBatchAUC",
     "OnlineLogistic",
     "Pipeline",
     "RandomFourier",

@@ -32,6 +32,10 @@ LEARNERS: dict[str, Entry] = {
     "spam": Entry("SPAM", "spam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, ICML 2018"),
     "psam": Entry("PSAM", "psam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, 2018"),
     "asam": Entry("ASAM", "asam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, ECML-PKDD 2018"),
+    "cbr": Entry("CBR", "cbr", "O(capacity nnz + d)", "O(capacity nnz)", "Khalid, Ray, Chitsaz, ADMA 2016"),
+    "minibatchauc": Entry(
+        "MiniBatchAUC", "minibatch", "O(batch nnz + d)", "O(nnz + log batch)", "Gultekin, Saha, Ratnaparkhi, Paisley"
+    ),
     "oam": Entry("OAM", "oam", "O(capacity nnz + d)", "O(capacity nnz)", "Zhao, Hoi, Jin, Yang, ICML 2011"),
     "onlinelogistic": Entry("OnlineLogistic", "onlinelogistic", "O(d)", "O(nnz)", "Zinkevich, ICML 2003"),
     "univariateexp": Entry("UnivariateExp", "univariateexp", "O(d)", "O(nnz)", "Kotlowski et al., ICML 2011"),

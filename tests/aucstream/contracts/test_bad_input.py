@@ -202,7 +202,7 @@ def test_an_array_that_cannot_be_used_is_refused_whole(name, form):
 @every_learner
 @alone_and_piped
 def test_array_columns_and_other_names_do_not_mix(name, form):
-    X, y = stream(60)
+    X, y = stream(200)
     arrays = FORMS[form](name).partial_fit(X, y)
     refused(arrays, InvalidBlock, ["'c0'"], lambda: arrays.learn_one({"c0": 1.0}, True))
     refused(arrays, InvalidBlock, ["'word=x'"], lambda: arrays.learn_one({0: 1.0, "word": "x"}, True))

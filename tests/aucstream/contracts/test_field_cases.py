@@ -66,6 +66,8 @@ def test_m6_a_constant_scorer_does_not_pass_the_gate():
 
 LAST_ITERATE = "its output is the last iterate, whose steps are still long: .005 below the true scorer at 2 features"
 SHORT = {
+    ("cbr", 20): "CBR answers with its last weights: .012 below the true scorer at 20 features",
+    ("minibatchauc", 20): "MiniBatchAUC takes a step in 100 rows: .014 below the true scorer at 20 features",
     ("oam", 20): "OAM learns from buffers of 100 rows a class: .014 below the true scorer at 20 features",
     **{(name, 2): LAST_ITERATE for name in ("onlinelogistic", "univariateexp", "ftrl")},
     ("opauc", 2): "the last iterate of a constant step wanders: .006 below, .004 with average=True",
@@ -190,6 +192,8 @@ STEPS = {
     "spam": [{"C": 1e6, "cap": 1e6}, {"C": 1e6, "cap": math.inf, "penalty": "elasticnet", "schedule": "strong"}],
     "psam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-12}],
     "asam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-6, "t0": 1.0, "loss": "squared_hinge"}],
+    "cbr": [{"C": 1e6}, {"C": 1e6, "covariance": "full"}],
+    "minibatchauc": [{"eta0": 1e6}, {"eta0": 1e6, "loss": "squared"}],
     "oam": [{"C": 1e6}, {"C": 1e6, "update": "gra"}],
     "onlinelogistic": [{"eta0": 1e6}, {"eta0": 1e6, "lam": 1e-3}],
     "univariateexp": [{"eta0": 1e6}, {"eta0": 1e6, "clip": math.inf}],
@@ -251,7 +255,8 @@ def test_l12_a_full_vocabulary_counts_what_it_leaves_out_and_hashing_stays_as_it
     assert model.score_one({"a": 1.0}) > model.score_one({"a": -1.0})
     resumed = aucstream.from_bytes(model.to_bytes())
     assert resumed._encoder.dropped == 198
-    hashed = Pipeline(Hashing(4), make(name, {"capacity": 2} if "capacity" in learner_class(name)._parameters else {}))
+    small = {key: 2 for key in ("capacity", "batch") if key in learner_class(name)._parameters}
+    hashed = Pipeline(Hashing(4), make(name, small))
     for i in range(50):
         hashed.learn_one({"user": f"u{i}"}, i % 2 == 1)
     size = len(hashed.to_bytes())

@@ -50,7 +50,7 @@ def test_parameters_are_keywords_with_the_values_they_were_given(name):
         assert all(getattr(model, key) == value for key, value in params.items())
     for key, rule in rules_of(cls).items():
         if rule.kind is float:
-            assert make(name, {key: np.float32(0.5)})._params()[key] == 0.5
+            assert make(name, {key: np.float32(0.75)})._params()[key] == 0.75
 
 
 def test_an_unknown_learner_is_refused_with_the_near_miss():
