@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aucstream.learners.cbr import CBR as CBR
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.ftrl import FTRL as FTRL
+    from aucstream.learners.mba import MBA as MBA
     from aucstream.learners.minibatch import MiniBatchAUC as MiniBatchAUC
     from aucstream.learners.oam import OAM as OAM
     from aucstream.learners.onlinelogistic import OnlineLogistic as OnlineLogistic
@@ -50,6 +51,7 @@ _HOMES = {
     "Hashing": "aucstream.features.hashing",
     "KMeansNystroem": "aucstream.features.maps",
     "MiniBatchAUC": "aucstream.learners.minibatch",
+    "MBA": "aucstream.learners.mba",
     "OAM": "aucstream.learners.oam",
     "OnlineLogistic": "aucstream.learners.onlinelogistic",
     "OPAUC": "aucstream.learners.opauc",
@@ -75,6 +77,7 @@ __all__ = [
     "CBR",
     "FSAUC",
     "FTRL",
+    "MBA",
     "OAM",
     "OPAUC",
     "PSAM",

@@ -36,6 +36,7 @@ LEARNERS: dict[str, Entry] = {
     "minibatchauc": Entry(
         "MiniBatchAUC", "minibatch", "O(batch nnz + d)", "O(nnz + log batch)", "Gultekin, Saha, Ratnaparkhi, Paisley"
     ),
+    "mba": Entry("MBA", "mba", "O(d^2), or O(d) with moments=diag", "O(nnz^2), or O(nnz)", "Gultekin et al., 2018"),
     "oam": Entry("OAM", "oam", "O(capacity nnz + d)", "O(capacity nnz)", "Zhao, Hoi, Jin, Yang, ICML 2011"),
     "onlinelogistic": Entry("OnlineLogistic", "onlinelogistic", "O(d)", "O(nnz)", "Zinkevich, ICML 2003"),
     "univariateexp": Entry("UnivariateExp", "univariateexp", "O(d)", "O(nnz)", "Kotlowski et al., ICML 2011"),

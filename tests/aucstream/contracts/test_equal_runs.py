@@ -17,6 +17,7 @@ from aucstream import BoundedNorm, Hashing, Pipeline, Standardize, UnitNorm
 
 from .models import (
     FORMS,
+    VARIANTS,
     alone_and_piped,
     bare,
     csr,
@@ -30,6 +31,7 @@ from .models import (
     stream,
 )
 
+CLOSED_FORM = {"mba"}  # `fit` solves once; there is nothing to repeat
 UNEVEN = [0, 1, 3, 200, 201, 530, 997, 1000]  # edges of 7 batches
 
 
@@ -269,7 +271,8 @@ def test_fit_starts_anew_and_is_the_same_every_time(variant):
     first = model.fit(X, y, epochs=2).to_bytes()
     assert model.fit(X, y, epochs=2).to_bytes() == first
     assert bare(variant).fit(X.tolist(), y.tolist(), epochs=2).to_bytes() == first
-    assert bare(variant).fit(X, y, epochs=3).to_bytes() != first
+    if VARIANTS[variant][0] not in CLOSED_FORM:
+        assert bare(variant).fit(X, y, epochs=3).to_bytes() != first
     assert same(bare(variant).fit(csr(X), y, epochs=2).decision_function(X), model.decision_function(X))
 
 

@@ -194,6 +194,7 @@ STEPS = {
     "asam": [{"lam": 1e-6, "t0": 1.0}, {"lam": 1e-6, "t0": 1.0, "loss": "squared_hinge"}],
     "cbr": [{"C": 1e6}, {"C": 1e6, "covariance": "full"}],
     "minibatchauc": [{"eta0": 1e6}, {"eta0": 1e6, "loss": "squared"}],
+    "mba": [{"lam2": 1e6}, {"lam2": 0.0}, {"lam2": 0.0, "lam1": 1e-6}, {"half_life": 1e-6}],
     "oam": [{"C": 1e6}, {"C": 1e6, "update": "gra"}],
     "onlinelogistic": [{"eta0": 1e6}, {"eta0": 1e6, "lam": 1e-3}],
     "univariateexp": [{"eta0": 1e6}, {"eta0": 1e6, "clip": math.inf}],

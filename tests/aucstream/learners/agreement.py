@@ -106,8 +106,12 @@ def same_state(one: Learner, other: Learner, *, but: tuple[str, ...] = ()) -> No
             np.testing.assert_array_equal(array, b[0][name], err_msg=name)
 
 
-def check_splits(make: Make) -> None:
-    """Assert that blocks in any split, single rows and dicts give the same bits."""
+def check_splits(make: Make, tolerance: float = 0.0) -> None:
+    """Assert that blocks in any split, single rows and dicts give the same bits.
+
+    Names get other columns than an array's: a learner that solves equations, whose rounding depends on the order
+    of columns, is within `tolerance` there.
+    """
     X, y, weights = stream(300)
     for form in (np.asarray, sparse.csr_array):
         rows = form(X)
@@ -123,9 +127,11 @@ def check_splits(make: Make) -> None:
         for i, row in enumerate(X[1:], start=1):
             entries = enumerate(row.tolist())
             x = {j: v for j, v in entries if v != 0.0 or form is np.asarray}
-            assert single.score_one(x) == scores[i]
+            assert abs(single.score_one(x) - scores[i]) <= tolerance * np.abs(scores[: i + 1]).max()
             single.learn_one(x, y[i] > 0, w=weights[i])
-        np.testing.assert_array_equal([single.weights.get(j, 0.0) for j in range(X.shape[1])], whole.coefficients())
+        weights_there = whole.coefficients()
+        weights_here = np.array([single.weights.get(j, 0.0) for j in range(X.shape[1])])
+        assert np.abs(weights_here - weights_there).max() <= tolerance * np.abs(weights_there).max()
 
 
 def check_snapshot(make: Make, at: tuple[int, ...] = (0, 1, 90, 257)) -> None:

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from .buffers import Buffer
 from .moments import ClassMoments, SketchedScatter
 from .randomness import Generator
 
@@ -94,6 +95,13 @@ def solve_diagonal(mu: np.ndarray, v: np.ndarray, lam1: float, lam2: float) -> n
             high = c
         else:
             low = c
+
+
+def due(events: int, last: int, used: int) -> bool:
+    """Return whether the schedule asks for a solve at this event; `used` columns have held a non-zero value."""
+    if events < 64 and events & (events - 1) == 0:
+        return True
+    return events - last >= max(used / 4.0, last / 100.0)
 
 
 class MBA:
@@ -182,9 +190,7 @@ class MBA:
 
     def due(self) -> bool:
         """Return whether the schedule asks for a solve at this event."""
-        if self.events < 64 and self.events & (self.events - 1) == 0:
-            return True
-        return self.events - self.last >= max(int(self.used.sum()) / 4.0, self.last / 100.0)
+        return due(self.events, self.last, int(self.used.sum()))
 
     def solve(self) -> None:
         """Solve for w with the present moments."""
@@ -201,6 +207,76 @@ class MBA:
             self.w = solve_elastic_net(mu, V + np.outer(mu, mu), self.lam1, lam2, self.w)
         else:
             self.w = solve_l2(mu, V + np.outer(mu, mu), lam2)
+        self.last = self.events
+
+
+class SampledMBA:
+    """The stream form of [MBA Algorithm 1]: each arrival makes `sampled_pairs` pairs, and w is that of all so far.
+
+    A row (x, y) with sample weight om: events += 1. If the opposite reservoir (of `capacity` rows) is not
+    empty, `sampled_pairs` times: j ~ U{its slots}, z = s (x - slot j), s = +1 for a positive x, else -1;
+    P += om; A += om z; Z += om zz'. Then x is offered to its own reservoir, and its class weight n grows by om.
+    mu = A/P, Sigma = Z/P; solves are due as in MBA. lam2 None: 0.3 tr(Sigma) max(1/n+ + 1/n-, 1/P).
+    """
+
+    def __init__(
+        self,
+        lam1: float = 0.0,
+        lam2: float | None = None,
+        sampled_pairs: int = 1,
+        seed: int = 0,
+        capacity: int = 1000,
+    ) -> None:
+        self.lam1 = lam1
+        self.lam2 = lam2
+        self.sampled_pairs = sampled_pairs
+        self.rng = Generator(seed)
+        self.pos, self.neg = (Buffer(capacity, "reservoir", self.rng) for _ in range(2))
+        self.n_pos = self.n_neg = self.P = 0.0
+        self.events = 0
+        self.last = 0
+        self.w = self.A = np.zeros(0)
+        self.Z = np.zeros((0, 0))
+        self.used = np.zeros(0, dtype=bool)
+
+    @property
+    def output(self) -> np.ndarray:
+        """The output weights."""
+        return self.w
+
+    def learn(self, x: np.ndarray, y: float, weight: float = 1.0) -> float:
+        """Take one row; return the output score of x before it."""
+        if self.w.size == 0:
+            self.w, self.A, self.Z = np.zeros(x.size), np.zeros(x.size), np.zeros((x.size, x.size))
+            self.used = np.zeros(x.size, dtype=bool)
+        score = float(self.w @ x)
+        if weight == 0.0:
+            return score
+        self.events += 1
+        self.used = self.used | (x != 0.0)
+        own, opposite, s = (self.pos, self.neg, 1.0) if y > 0 else (self.neg, self.pos, -1.0)
+        if opposite.rows:
+            for _ in range(self.sampled_pairs):
+                z = s * (x - opposite.rows[self.rng.below(len(opposite.rows))])
+                self.P += weight
+                self.A = self.A + weight * z
+                self.Z = self.Z + weight * np.outer(z, z)
+        own.offer(x)
+        self.n_pos += weight if y > 0 else 0.0
+        self.n_neg += weight if y <= 0 else 0.0
+        if due(self.events, self.last, int(self.used.sum())) and self.pos.rows and self.neg.rows:
+            self.solve()
+        return score
+
+    def solve(self) -> None:
+        """Solve for w with the pairs so far."""
+        mu, Sigma = self.A / self.P, self.Z / self.P
+        inverse = max(1.0 / self.n_pos + 1.0 / self.n_neg, 1.0 / self.P)
+        lam2 = 0.3 * float(np.trace(Sigma)) * inverse if self.lam2 is None else self.lam2
+        if self.lam1 > 0.0:
+            self.w = solve_elastic_net(mu, Sigma, self.lam1, lam2, self.w)
+        else:
+            self.w = solve_l2(mu, Sigma, lam2)
         self.last = self.events
 
 
