@@ -340,7 +340,7 @@ class CBR(Learner):
         A variance a weight, or the whole covariance: for at most 4096 features, O(d) times the cost, and
         rarely better.
     C : float, default=2**-7
-        In (0, inf). Largest alpha of a step. [2]_ eq. (11).
+        In (0, inf). Largest alpha of a step, the smaller the longer the stream. [2]_ eq. (11).
     eta : float, default=0.7
         In (0.5, 1). Confidence with which a pair shall be ranked rightly. [2]_ eq. (10).
     capacity : int, default=50

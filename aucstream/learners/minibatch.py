@@ -313,7 +313,9 @@ class MiniBatchAUC(Learner):
     """Mini-batch gradient steps on all pairs of a block of rows.
 
     The cheapest learner on pairs: a row costs its own length and log(batch). Between two steps nothing is
-    learned, so that short streams suit it less; there, and where the classes come in long runs, take `PSAM`.
+    learned, so that short streams suit it less, and pairs are of rows close in time: on short streams, and
+    where covariates wander or classes come in long runs, take `PSAM`. On long shuffled streams a larger step
+    is better: on a9a (32,561 rows) the test AUC is .877 with the default, .901 with `eta0=16, average=False`.
 
     Parameters
     ----------
