@@ -337,8 +337,8 @@ class CBR(Learner):
     Parameters
     ----------
     covariance : {"diag", "full"}, default="diag"
-        A variance a weight, or the whole covariance: for at most 4096 features, O(d) times the cost, and
-        rarely better.
+        A variance a weight, or the whole covariance: for at most 4096 features, at ten times the
+        cost on 123 of them; the test AUC on a9a is .8991 ± .0007 against .8980 ± .0007.
     C : float, default=2**-7
         In (0, inf). Largest alpha of a step, the smaller the longer the stream. [2]_ eq. (11).
     eta : float, default=0.7
