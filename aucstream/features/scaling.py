@@ -155,7 +155,8 @@ class Scaling:
         if self.norm != "none":
             k2 = float(self.s[kernel.NORM_MEAN])
             self.s[kernel.APPLIED_K2] = k2
-            if old_k2 > 0.0 and k2 > 0.0:
+            # x / |x| does not depend on k: with no deviations to change there is no change of units
+            if old_k2 > 0.0 and k2 > 0.0 and (self.standard or self.norm == "bounded"):
                 ratio *= np.sqrt(k2 / old_k2)
                 # a typical row is divided by sqrt(k^2 + k^2), or by k
                 shift /= np.sqrt(2.0 * old_k2 if self.norm == "bounded" else old_k2)

@@ -187,3 +187,16 @@ def test_a_pipeline_s_fused_scaling_equals_its_scalers_one_after_another(steps, 
         rows = part.transform(rows)
     w = np.array(list(model.weights.values()))
     assert np.allclose(rows @ w, model.decision_function(X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SOLAM", "CBR"])
+def test_rows_of_unit_length_are_in_one_unit_for_ever(name):
+    import aucstream
+
+    y = X[:, 0] > 0
+    grown = X * np.linspace(1.0, 40.0, 300)[:, None]  # norms that move, directions that do not
+    unit = grown / np.sqrt((grown**2).sum(axis=1))[:, None]
+    learner = getattr(aucstream, name)
+    piped = Pipeline(UnitNorm(), learner()).partial_fit(grown, y)
+    alone = learner().partial_fit(unit, y)
+    assert np.allclose(list(piped.weights.values()), alone.coefficients(), rtol=1e-9)
