@@ -33,6 +33,7 @@ from aucstream import (
 from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.maps import MAPS
 from aucstream.io import read
+from aucstream.registry import LEARNERS, make
 from aucstream.snapshot import unpack
 from tests.data import data_path
 
@@ -110,6 +111,22 @@ def test_a_saved_pipeline_goes_on_to_the_last_bit(kind, cut):
         assert again.positives == y[:cut].sum()
         learned(again, DICTS[cut:], SIGNS[cut:])
         assert state(again) == state(straight)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_goes_behind_a_map_in_any_split_and_after_a_load(name):
+    loop, before = made("randomthresholds", learner=make(name, {}), warmup=50), []
+    for x, label in zip(DICTS[:150], y.tolist(), strict=False):
+        before.append(loop.score_one(x))
+        loop.learn_one(x, label)
+    whole = made("randomthresholds", learner=make(name, {}), warmup=50)
+    assert whole.learn_rows(DICTS[:150], SIGNS[:150]).tolist() == before
+    assert len(set(before)) > 20
+    resumed = from_bytes(
+        learned(made("randomthresholds", learner=make(name, {}), warmup=50), DICTS[:60], SIGNS[:60]).to_bytes()
+    )
+    learned(resumed, DICTS[60:150], SIGNS[60:150])
+    assert state(whole) == state(loop) == state(resumed)
 
 
 def test_forms_may_change_within_the_warm_up():

@@ -111,7 +111,7 @@ def test_the_same_map_is_the_same_spec(service: Running) -> None:
         ({"kind": "randomfourier", "components": 10**12}, "invalid-body", "/map/components"),
         ({"kind": "kmeansnystroem", "landmarks": 5000}, "invalid-body", "/map/landmarks"),
         ({"kind": "randomthresholds", "warmup": 50_000}, "invalid-body", "/map/warmup"),
-        ({"kind": "randomnetwork", "components": 2000}, "invalid-body", "/map/max_columns"),
+        ({"kind": "randomnetwork", "components": 1000}, "invalid-body", "/map/max_columns"),
         ({"kind": "randomnetwork", "max_columns": 10**6}, "invalid-body", "/map/max_columns"),
     ],
 )
@@ -124,6 +124,6 @@ def test_a_map_that_cannot_be_or_is_boundless_is_refused_by_field(
 
 
 def test_a_map_within_the_limits_is_taken(service: Running) -> None:
-    spec = {"kind": "randomnetwork", "components": 2000, "max_columns": 4000, "warmup": 10_000}
+    spec = {"kind": "randomnetwork", "components": 1000, "max_columns": 8000, "warmup": 5000}
     assert service.create("large-map", map=spec).status_code == 201
     service.http.delete("/v1/models/large-map")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aucstream import SOLAM, AutoScale, Hashing, Pipeline, Standardize, UnitNorm
+from aucstream import SOLAM, AutoScale, Hashing, Pipeline, RandomFourier, Standardize, UnitNorm
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class, make
 
@@ -31,6 +31,7 @@ def models() -> dict[str, RankingClassifier]:
     made["opauc-rank"] = make("opauc", {"rank": 3})
     made["pipeline"] = Pipeline(AutoScale(), make("psam", {"capacity": 6}))
     made["pipeline-hashing"] = Pipeline(Hashing(4), Standardize(), UnitNorm(), SOLAM(norm="l1"), calibration="none")
+    made["pipeline-map"] = Pipeline(AutoScale(), RandomFourier(components=8, warmup=40), SOLAM())
     return made
 
 
