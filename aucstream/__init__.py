@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aucstream.learners.regsolam import RegSOLAM as RegSOLAM
     from aucstream.learners.solam import SOLAM as SOLAM
     from aucstream.learners.spam import SPAM as SPAM
+    from aucstream.learners.spdam import SPDAM as SPDAM
     from aucstream.learners.univariateexp import UnivariateExp as UnivariateExp
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
@@ -63,6 +64,7 @@ _HOMES = {
     "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
     "SPAM": "aucstream.learners.spam",
+    "SPDAM": "aucstream.learners.spdam",
     "Standardize": "aucstream.features.scalers",
     "UnitNorm": "aucstream.features.scalers",
     "UnivariateExp": "aucstream.learners.univariateexp",
@@ -83,6 +85,7 @@ __all__ = [
     "PSAM",
     "SOLAM",
     "SPAM",
+    "SPDAM",
     "AdaOAM",
     "AutoScale",
     "BoundedNorm",

@@ -59,6 +59,26 @@ def sqnorm(x):
 
 
 @jit
+def inner(v, w):
+    """Return v'w for two vectors (d,); zeros at the end change no bit (the spare room of growing vectors)."""
+    n = v.size
+    four = n - n % 4
+    a = b = c = e = 0.0
+    for k in range(0, four, 4):
+        a += v[k] * w[k]
+        b += v[k + 1] * w[k + 1]
+        c += v[k + 2] * w[k + 2]
+        e += v[k + 3] * w[k + 3]
+    if n > four:
+        a += v[four] * w[four]
+    if n > four + 1:
+        b += v[four + 1] * w[four + 1]
+    if n > four + 2:
+        c += v[four + 2] * w[four + 2]
+    return (a + c) + (b + e)
+
+
+@jit
 def norm(x):
     """Return the l2 norm of x without overflow or underflow in between."""
     square = sqnorm(x)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import KAPPA2, KAPPA_ROWS
+from aucstream.kernels.ledger import KAPPA2, KAPPA_ROWS, POSITIVES, ROWS
+from aucstream.kernels.linear import norm
 
 YOUNG = 20  # rows within which a first huge row may still be forgotten
 HUGE = 1000.0  # ratio of norms that makes a young mean start anew
@@ -63,3 +64,34 @@ def restart_ratio(ledger, scale, rows, kappa):
     if kappa > 0.0 or rows != 1.0 or ledger[KAPPA_ROWS] == 0.0:
         return 1.0
     return scale / math.sqrt(ledger[KAPPA2])
+
+
+@jit
+def scale_rows(indptr, val, y, factors, scaled, ledger, longest, kappa):
+    """Take all rows into the scale in order, as arrivals do; returns the last kappa_t.
+
+    Writes scaled (nnz,), factors (n,) (that of each row; -1: refused, as it would stay longer than
+    `longest`) and ledger.
+    """
+    unit = 1.0
+    for i in range(y.size):
+        a, b = indptr[i], indptr[i + 1]
+        length = norm(val[a:b])
+        scale, factor, mean, rows = next_scale(ledger, length, kappa)
+        if not factor * length < longest:
+            factors[i] = -1.0
+            continue
+        ratio = restart_ratio(ledger, scale, rows, kappa)
+        if ratio != 1.0:
+            for k in range(a):
+                scaled[k] *= ratio
+        store_scale(ledger, mean, rows)
+        factors[i] = factor
+        for k in range(a, b):
+            scaled[k] = factor * val[k]
+        if kappa == 0.0 and scale > 0.0:
+            unit = scale
+        ledger[ROWS] += 1.0
+        if y[i] > 0.0:
+            ledger[POSITIVES] += 1.0
+    return unit

@@ -259,36 +259,6 @@ def settle(v, u, scalars, dense, slots, pool_idx, pool_val, generator):
 
 
 @jit
-def scale_rows(indptr, val, y, factors, scaled, ledger, kappa):
-    """Take all rows into the scale in order, as arrivals do; returns the last kappa_t.
-
-    Writes scaled (nnz,), factors (n,) (that of each row; -1: refused) and ledger.
-    """
-    unit = 1.0
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        length = norm(val[a:b])
-        scale, factor, mean, rows = next_scale(ledger, length, kappa)
-        if not factor * length < LONGEST_ROW:
-            factors[i] = -1.0
-            continue
-        ratio = restart_ratio(ledger, scale, rows, kappa)
-        if ratio != 1.0:
-            for k in range(a):
-                scaled[k] *= ratio
-        store_scale(ledger, mean, rows)
-        factors[i] = factor
-        for k in range(a, b):
-            scaled[k] = factor * val[k]
-        if kappa == 0.0 and scale > 0.0:
-            unit = scale
-        ledger[ROWS] += 1.0
-        if y[i] > 0.0:
-            ledger[POSITIVES] += 1.0
-    return unit
-
-
-@jit
 def fill_buffers(scalars, slots, pool_idx, pool_val, generator, indptr, idx, scaled, y, factors, capacity, policy):
     """Offer all rows to the buffers in order; writes scalars, slots, pool_idx, pool_val, generator."""
     for i in range(y.size):

@@ -12,7 +12,8 @@ from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.features.intake import array_block
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import buffers, sampled_pairs
-from aucstream.kernels.sampled_pairs import ACOUNT, AVERAGED, LONGEST, RCOUNT, SCALE, SEEN_NEG, SEEN_POS
+from aucstream.kernels.row_scale import scale_rows
+from aucstream.kernels.sampled_pairs import ACOUNT, AVERAGED, LONGEST, LONGEST_ROW, RCOUNT, SCALE, SEEN_NEG, SEEN_POS
 from aucstream.learners.base import Learner, learner
 from aucstream.learners.merging import Buffer
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
@@ -125,7 +126,7 @@ class SampledPairs(Learner):
         if idx is None:
             idx = np.tile(np.arange(block.width, dtype=np.int64), n)
         factors, scaled = np.empty(n), np.empty(val.size)
-        unit = sampled_pairs.scale_rows(indptr, val, signs, factors, scaled, self._ledger, kappa)
+        unit = scale_rows(indptr, val, signs, factors, scaled, self._ledger, LONGEST_ROW, kappa)
         slots = np.zeros((2 * n + 1, 3), dtype=np.int64)
         scalars, generator = self._field("scalars"), self._field("generator")
         for kept, first, seen in ((signs > 0, 0, SEEN_POS), (signs < 0, n, SEEN_NEG)):

@@ -34,6 +34,11 @@ from .models import (
 )
 
 
+def small_buffers(name: str) -> dict[str, int]:
+    """Return parameters for buffers of three rows, where a learner has any."""
+    return {size: 3 for size in ("capacity", "n_buffer") if size in learner_class(name)._parameters}
+
+
 def t1_stream(positive: float = 0.02, d: int = 2, n: int = 20_000, seed: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
     """Return the T1 stream: a tells the classes apart by 1.5 deviations, the rest is noise."""
     random = np.random.default_rng(seed)
@@ -195,6 +200,7 @@ STEPS = {
     "cbr": [{"C": 1e6}, {"C": 1e6, "covariance": "full"}],
     "minibatchauc": [{"eta0": 1e6}, {"eta0": 1e6, "loss": "squared"}],
     "mba": [{"lam2": 1e6}, {"lam2": 0.0}, {"lam2": 0.0, "lam1": 1e-6}, {"half_life": 1e-6}],
+    "spdam": [{"lam": 1e-12, "passes": 20.0}, {"lam": 1e6}],
     "oam": [{"C": 1e6}, {"C": 1e6, "update": "gra"}],
     "onlinelogistic": [{"eta0": 1e6}, {"eta0": 1e6, "lam": 1e-3}],
     "univariateexp": [{"eta0": 1e6}, {"eta0": 1e6, "clip": math.inf}],
@@ -258,6 +264,7 @@ def test_l12_a_full_vocabulary_counts_what_it_leaves_out_and_hashing_stays_as_it
     assert resumed._encoder.dropped == 198
     small = {key: 2 for key in ("capacity", "batch") if key in learner_class(name)._parameters}
     hashed = Pipeline(Hashing(4), make(name, small))
+    hashed = Pipeline(Hashing(4), make(name, small_buffers(name)))
     for i in range(50):
         hashed.learn_one({"user": f"u{i}"}, i % 2 == 1)
     size = len(hashed.to_bytes())
@@ -269,8 +276,7 @@ def test_l12_a_full_vocabulary_counts_what_it_leaves_out_and_hashing_stays_as_it
 @every_learner
 @alone_and_piped
 def test_l16_a_flipped_bit_or_a_cut_is_a_clear_error(name, form):
-    params = {"capacity": 3} if "capacity" in learner_class(name)._parameters else {}
-    data = learn_dicts(FORMS[form](name, **params), *stream(30)).to_bytes()
+    data = learn_dicts(FORMS[form](name, **small_buffers(name)), *stream(30)).to_bytes()
     random = np.random.default_rng(0)
     header = int.from_bytes(data[:8], "little") + 8
     places = {*range(16), *random.integers(0, header, 150).tolist(), *random.integers(header, len(data), 60).tolist()}

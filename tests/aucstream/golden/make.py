@@ -26,7 +26,8 @@ PROBES = [
 
 def models() -> dict[str, RankingClassifier]:
     """Return the models before they have learned."""
-    small = {name: {"capacity": 6} if "capacity" in learner_class(name)._parameters else {} for name in LEARNERS}
+    sizes = ("capacity", "n_buffer")
+    small = {name: {size: 6 for size in sizes if size in learner_class(name)._parameters} for name in LEARNERS}
     made: dict[str, RankingClassifier] = {name: make(name, params) for name, params in small.items()}
     made["opauc-rank"] = make("opauc", {"rank": 3})
     made["pipeline"] = Pipeline(AutoScale(), make("psam", {"capacity": 6}))
