@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from aucstream.learners.spam import SPAM as SPAM
     from aucstream.learners.spdam import SPDAM as SPDAM
     from aucstream.learners.univariateexp import UnivariateExp as UnivariateExp
+    from aucstream.learners.vrspam import VRSPAM as VRSPAM
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
     from aucstream.pipeline import Pipeline as Pipeline
@@ -68,6 +69,7 @@ _HOMES = {
     "Standardize": "aucstream.features.scalers",
     "UnitNorm": "aucstream.features.scalers",
     "UnivariateExp": "aucstream.learners.univariateexp",
+    "VRSPAM": "aucstream.learners.vrspam",
     "Vocabulary": "aucstream.features.vocabulary",
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
@@ -86,6 +88,7 @@ __all__ = [
     "SOLAM",
     "SPAM",
     "SPDAM",
+    "VRSPAM",
     "AdaOAM",
     "AutoScale",
     "BoundedNorm",

@@ -30,6 +30,7 @@ LEARNERS: dict[str, Entry] = {
     "regsolam": Entry("RegSOLAM", "regsolam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, 2019"),
     "fsauc": Entry("FSAUC", "fsauc", "O(d)", "O(nnz)", "Liu et al., ICML 2018"),
     "spam": Entry("SPAM", "spam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, ICML 2018"),
+    "vrspam": Entry("VRSPAM", "vrspam", "O(n_buffer nnz + d)", "O(nnz), elastic net O(d)", "Dan, Sahoo, 2021"),
     "spdam": Entry("SPDAM", "spdam", "O(n_buffer nnz + d)", "O(nnz)", "Natole, Ying, Lyu, 2019"),
     "psam": Entry("PSAM", "psam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, 2018"),
     "asam": Entry("ASAM", "asam", "O(capacity nnz + d)", "O(fresh nnz)", "Khalid, Ray, Chitsaz, ECML-PKDD 2018"),
