@@ -47,7 +47,13 @@ class Settings(BaseSettings):
     max_window: Count = Field(default=1_000_000, description="largest evaluation window")
     max_vocabulary: Count = Field(default=1 << 22, description="largest capacity of a vocabulary")
     max_hash_bits: Count = Field(default=20, description="most bits of a hashing encoder")
-    max_buffer_rows: Count = Field(default=100_000, description="most rows a learner buffers per class")
+    max_buffer_rows: Count = Field(
+        default=100_000, description="most rows a learner buffers, per class or in its window"
+    )
+    max_directions: Count = Field(default=1_000, description="largest rank or sketch of a learner")
+    max_cells: Count = Field(
+        default=1 << 27, description="largest table of a learner's directions: the names it may learn times these"
+    )
     max_map_rows: Count = Field(default=5_000, description="longest warm-up of a feature map, in rows")
     max_map_features: Count = Field(default=1_000, description="most landmarks or components of a feature map")
     max_map_cells: Count = Field(

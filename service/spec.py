@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aucstream.errors import shown
 from aucstream.features.maps import MAPS
+from aucstream.features.vocabulary import DEFAULT_CAPACITY
 from aucstream.pipeline import PipelineSpec
 from service.errors import InvalidBody, InvalidName, pointer_of
 from service.rows import explained
@@ -111,12 +112,35 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
         ("/encoder/capacity", spec.encoder.get("capacity"), settings.max_vocabulary, "names"),
         ("/encoder/bits", spec.encoder.get("bits"), settings.max_hash_bits, "bits"),
         ("/params/capacity", spec.params.get("capacity"), settings.max_buffer_rows, "rows"),
+        ("/params/n_buffer", spec.params.get("n_buffer"), settings.max_buffer_rows, "rows"),
+        ("/params/batch", spec.params.get("batch"), settings.max_buffer_rows, "rows"),
+        *_directions(spec, settings),
         *_map_sizes(spec.map, settings),
     )
     for pointer, size, most, unit in sizes:
         if isinstance(size, (int, float)) and size > most:
             raise InvalidBody(pointer.rpartition("/")[2], f"at most {most} {unit}", size, pointer=pointer)
     return spec
+
+
+def _directions(spec: ModelSpec, settings: Settings) -> list[tuple[str, Any, int, str]]:
+    """Return (pointer, size, most, unit) of what learns some directions of all features."""
+    name, numbers, default = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}.get(
+        spec.algorithm, ("", 0, None)
+    )
+    directions = spec.params.get(name, default)
+    sketched = spec.algorithm != "mba" or spec.params.get("moments") == "sketch"
+    if not (sketched and isinstance(directions, int) and directions >= 1) or spec.map is not None:
+        return []
+    most = settings.max_cells // (numbers * directions)
+    told = f"with {name}={directions}"
+    bits = spec.encoder.get("bits")
+    names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
+    return [
+        (f"/params/{name}", directions, settings.max_directions, "directions"),
+        ("/encoder/capacity", names, most, f"names {told}"),
+        ("/encoder/bits", bits, most.bit_length() - 1, f"bits {told}"),
+    ]
 
 
 def _map_sizes(document: dict[str, Any] | None, settings: Settings) -> list[tuple[str, Any, int, str]]:

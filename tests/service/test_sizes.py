@@ -13,6 +13,14 @@ from .running import Running
         ({"params": {"capacity": 10**12}}, "/params/capacity"),
         ({"encoder": {"kind": "hashing", "bits": 22}}, "/encoder/bits"),
         ({"encoder": {"kind": "vocabulary", "capacity": 10**15}}, "/encoder/capacity"),
+        ({"algorithm": "vrspam", "params": {"n_buffer": 10**9}}, "/params/n_buffer"),
+        ({"algorithm": "minibatchauc", "params": {"batch": 10**9}}, "/params/batch"),
+        ({"algorithm": "opauc", "params": {"rank": 10**4}}, "/params/rank"),
+        ({"algorithm": "mba", "params": {"moments": "sketch"}}, "/encoder/capacity"),
+        (
+            {"algorithm": "opauc", "params": {"rank": 500}, "encoder": {"kind": "hashing", "bits": 18}},
+            "/encoder/bits",
+        ),
         ({"evaluation": {"window": 10**9}}, "/evaluation/window"),
     ],
 )
