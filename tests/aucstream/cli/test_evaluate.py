@@ -225,7 +225,7 @@ def compiled():
             if isinstance(f, Dispatcher) and f.py_func.__module__.startswith("aucstream.learners") for s in f.signatures}
 
 chunks = list(read(sys.argv[1]))
-models = [Pipeline.from_spec(PipelineSpec(algorithm=name)) for name in ("solam", "psam")]
+models = [Pipeline.from_spec(PipelineSpec(algorithm=name)) for name in ("fsauc", "oam")]
 states = [model.to_bytes() for model in models]
 race = Race(models)
 race.compile(chunks[0])
