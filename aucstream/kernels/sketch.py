@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from aucstream.kernels.eigen import largest
 from aucstream.kernels.jit import jit
 
 ROUNDING = 1e-15  # share of the largest square below which a direction is rounding
@@ -32,15 +33,15 @@ def shrink(table, first, room):
             if f != 0.0:
                 for b in range(room):
                     gram[a, b] += f * row[b]
-    squares, vectors = np.linalg.eigh(gram)
-    cut = max(0.0, squares[half - 1])
+    squares, vectors = largest(gram, half)
+    cut = max(0.0, squares[half])
     kept = 0
     turn = np.zeros((room, half))
-    for a in range(room - 1, half - 1, -1):
-        if squares[a] - cut > ROUNDING * squares[room - 1]:
+    for a in range(half):
+        if squares[a] - cut > ROUNDING * squares[0]:
             f = math.sqrt((squares[a] - cut) / squares[a])
             for b in range(room):
-                turn[b, kept] = f * vectors[b, a]
+                turn[b, kept] = f * vectors[a, b]
             kept += 1
     turned = np.empty(kept)
     for j in range(table.shape[0]):
