@@ -304,15 +304,18 @@ class Pipeline(RankingClassifier):
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         parts = self._parts
-        scaling, encoder = parts.scaling, parts.encoder
         if parts.mapping is not None:
             return parts.mapping.score_row(idx, val)
-        if not scaling.scheduled:
+        if not parts.scaling.scheduled:
             return parts.learner._score_row(idx, val)
+        return parts.learner._score_row(idx, self._scaled_row(idx, val))
+
+    def _scaled_row(self, idx: Ints | None, val: Floats) -> Floats:
+        """Return the values of a named row as scaled; valid until the next call."""
+        scaling, encoder = self._parts.scaling, self._parts.encoder
         if encoder.width > len(scaling.columns):
             scaling.widen(encoder.width)
-        z, _ = scaling.forward_row(idx, val, encoder.kinds)
-        return parts.learner._score_row(idx, z)
+        return scaling.forward_row(idx, val, encoder.kinds)[0]
 
     def _probability(self, score: float) -> float:
         return 0.5 if self.calibration == "none" else super()._probability(score)
@@ -390,18 +393,31 @@ class Pipeline(RankingClassifier):
             raise InvalidParams(where, "a model without a feature map", self._map_pattern.spec["kind"])
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return name to contribution; they add up to the score."""
+        """Return name to contribution (weight times scaled value); they add up to the score.
+
+        Names that share a hashed column are scaled as one value: its contribution is theirs in proportion
+        to their values, or in equal parts where these cancel. A learner with an intercept gives it the
+        name "(intercept)".
+        """
         self._refuse_map("explain_one")
-        names = self._names()
-        known = len(names)
-        w = self._parts.learner.coefficients()
-        with self._encoder.previewed(x) as (idx, val):
-            columns = np.arange(val.size) if idx is None else idx
-            block = _named_row(idx, val, _EMPTY, _EMPTY, self._encoder.width)
-            z = self._parts.scaling.forward(block, self._encoder.kinds)[0] if self._parts.scaling.scheduled else val
-            z = z.copy()
-        found = {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), z.tolist(), strict=True) if j < known}
-        return found | self._parts.learner._intercept_entry()
+        encoder, learner = self._encoder, self._parts.learner
+        if not self._parts.scaling.scheduled:
+            return learner.explain_one(x)
+        names, columns, values = encoder.parts(x)
+        weights = learner.coefficients_at(columns)
+        row = encoder.look_up(x)
+        if encoder.missed:
+            with encoder.previewed(x) as row:
+                scaled = self._scaled(*row)
+        else:
+            scaled = self._scaled(*row)
+        z = np.array([scaled[column] for column in columns.tolist()], dtype=np.float64)
+        return learner.contributions(names, weights * z * _shares(columns, values))
+
+    def _scaled(self, idx: Ints | None, val: Floats) -> dict[int, float]:
+        """Return column to value of a named row as the learner gets it."""
+        z = self._scaled_row(idx, val).tolist()
+        return dict(enumerate(z)) if idx is None else dict(zip(idx.tolist(), z, strict=True))
 
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge `other` into this model; refused where a running scaler makes units differ."""
@@ -474,7 +490,14 @@ class Pipeline(RankingClassifier):
         return made
 
 
-_EMPTY: Floats = np.empty(0)
+def _shares(columns: Ints, values: Floats) -> Floats:
+    """Return the share (n,) of each entry in the value of its column."""
+    _, column_of, members = np.unique(columns, return_inverse=True, return_counts=True)
+    totals = np.bincount(column_of, values, minlength=members.size)
+    equal = 1.0 / members[column_of]
+    with np.errstate(all="ignore"):
+        shares = np.where(members[column_of] == 1, 1.0, values / totals[column_of])
+    return np.where(np.isfinite(shares), shares, equal)
 
 
 def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width: int) -> Block:

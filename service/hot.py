@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 import numpy as np
 
-from aucstream.errors import AucstreamError, NonFiniteStep
+from aucstream.errors import AucstreamError, InvalidParams, NonFiniteStep
 from aucstream.pipeline import RowKind
 from service.errors import (
     BodyTooLarge,
@@ -206,7 +206,6 @@ class HotCalls:
         exchange.require(JSON)
         data = await exchange.body(self.settings.max_body_bytes)
         body = predict_body(data)
-        _refuse_explain(body.explain)
         try:
             if body.id is not None:
                 checked_id(body.id)
@@ -217,10 +216,10 @@ class HotCalls:
         except AucstreamError as error:
             raise located(error) from None
         scores, probabilities = score(model, rows)
-        await exchange.answer(
-            200,
-            b'{"score":%s,"probability":%s,"seq":%d}' % (_encode(scores[0]), _encode(probabilities[0]), model.seq),
-        )
+        answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(scores[0]), _encode(probabilities[0]), model.seq)
+        if body.explain:
+            answer += b',"contributions":%s' % _encode(contributions(model, body.features))
+        await exchange.answer(200, answer + b"}")
 
     # ---- many rows: learn --------------------------------------------------------------------
 
@@ -485,6 +484,21 @@ def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float |
     return values, model.pipeline.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
 
 
+def contributions(model: Model, features: Features) -> dict[str, float]:
+    """Return what each name of a checked row adds to its score."""
+    found: dict[str, float] = {}
+    try:
+        parts = model.pipeline.explain_row(features)
+    except InvalidParams as error:
+        expected = f"false, or {error.expected}"
+        raise InvalidBody("explain", expected, True, pointer="/explain") from error
+    for name, part in parts.items():
+        found[str(name)] = found.get(str(name), 0.0) + part  # 3 and "3" are one name in JSON
+    if not all(map(math.isfinite, found.values())):
+        raise NonFiniteScore("contributions", "finite numbers")
+    return found
+
+
 def on_error(exchange: Exchange) -> bool:
     """Return whether bad lines are skipped (`?on_error=abort|skip`)."""
     if not exchange.query:
@@ -501,7 +515,7 @@ def on_error(exchange: Exchange) -> bool:
 
 def _refuse_explain(explain: bool) -> None:
     if explain:
-        raise InvalidBody("explain", "false: contributions are not served by this version", True, pointer="/explain")
+        raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
 
 
 async def _send_spool(exchange: Exchange, spool: IO[bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from service.spec import SPEC_EXAMPLE, ModelSpec
 
@@ -27,6 +28,11 @@ Label = Annotated[
     ),
 ]
 Seq = Annotated[int, Field(ge=0, description="number of the last event of the model that this answer includes")]
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """Describe a member that is left out where it has nothing to say."""
+    del schema["default"]
 
 
 class _Answer(BaseModel):
@@ -58,7 +64,9 @@ class Predict(BaseModel):
     id: Annotated[EventId | None, Field(description="checked; this version does not keep the example for a label")] = (
         None
     )
-    explain: Annotated[bool, Field(description="true is refused by this version")] = False
+    explain: Annotated[
+        bool, Field(description="true: what each name adds to the score; predict-one only, refused in predict-many")
+    ] = False
 
 
 class Learned(_Answer):
@@ -106,6 +114,14 @@ class Predicted(Prediction):
     model_config = ConfigDict(json_schema_extra={"examples": [{"score": 0.25, "probability": 0.6, "seq": 1000}]})
 
     seq: Seq
+    contributions: Annotated[
+        dict[str, float] | SkipJsonSchema[None],
+        Field(
+            description="where `explain` is true: name to its part of the score; they add up to it. "
+            "An intercept is named `(intercept)`; an array's columns are named 0, 1, …",
+            json_schema_extra=_without_default,
+        ),
+    ] = None
 
 
 class PredictedMany(_Answer):

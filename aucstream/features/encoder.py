@@ -169,12 +169,33 @@ class Encoder(abc.ABC):
         for name, _, _ in entries_of(x, path):
             self.check_name(name)
 
-    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints | None, Floats]:
+    def knows(self, name: Name) -> bool:
+        """Return whether `name` has a column."""
+        return self._column(name) >= 0
+
+    def parts(self, x: Mapping[Any, Any]) -> tuple[list[Name], Ints, Floats]:
+        """Return (names, columns, values) of the entries of `x` whose names have columns.
+
+        A row has one value a column; here two names with one column are two parts of it.
+        """
+        entries = [(name, self._column(name), value) for name, value, _ in self._checked(x)]
+        known = [entry for entry in entries if entry[1] >= 0]
+        return (
+            [name for name, _, _ in known],
+            np.array([column for _, column, _ in known], dtype=np.int64),
+            np.array([value for _, _, value in known], dtype=np.float64),
+        )
+
+    def _checked(self, x: Mapping[Any, Any]) -> list[tuple[Name, float, int]]:
         if not isinstance(x, Mapping):
             raise InvalidBlock("features", "a dict of name to value", x)
         entries = entries_of(x)
         for name, _, _ in entries:
             self.check_name(name)
+        return entries
+
+    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints | None, Floats]:
+        entries = self._checked(x)
         if learn:
             self._add(entries)
         columns = [self._column(name) for name, _, _ in entries]

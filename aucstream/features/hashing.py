@@ -35,7 +35,7 @@ class Hashing(Encoder):
 
     Notes
     -----
-    Names are not kept, so `weights` and `explain_one` by name are refused.
+    Names are not kept, so `weights` by name is refused. `explain_one` names what is in the row it is given.
     """
 
     def __init__(self, bits: int = 18) -> None:

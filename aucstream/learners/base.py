@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
@@ -237,14 +237,18 @@ class Learner(RankingClassifier):
 
     def coefficients(self) -> Floats:
         """Return the weights (d,) of the output score, by column; an intercept is none of them."""
-        d = self._encoder.width
+        return self.coefficients_at(np.arange(self._encoder.width, dtype=np.int64))
+
+    def coefficients_at(self, columns: Ints) -> Floats:
+        """Return the weights (n,) of the output score in these columns."""
+        n = columns.size
         unit_rows = Block(
-            np.arange(d + 1, dtype=np.int64),
-            np.arange(d, dtype=np.int64),
-            np.ones(d),
+            np.arange(n + 1, dtype=np.int64),
+            columns,
+            np.ones(n),
             np.empty(0),
             np.empty(0),
-            d,
+            self._encoder.width,
             Form.CSR,
         )
         return self._score(unit_rows)
@@ -262,17 +266,18 @@ class Learner(RankingClassifier):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution (weight times value); they add up to the score.
 
-        A learner with an intercept gives it the name "(intercept)".
+        Hashed names too, each that the row has: names that collide share a weight. A learner with an
+        intercept gives it the name "(intercept)".
         """
-        names = self._names()
-        idx, val = self._encoder.look_up(x)
-        columns = np.arange(val.size) if idx is None else idx
-        w = self.coefficients()
-        found = {names[j]: float(w[j] * v) for j, v in zip(columns.tolist(), val.tolist(), strict=True)}
-        return found | self._intercept_entry()
+        names, columns, values = self._encoder.parts(x)
+        return self.contributions(names, self.coefficients_at(columns) * values)
 
-    def _intercept_entry(self) -> dict[Any, float]:
-        return {"(intercept)": self.intercept_} if self._program.intercept else {}
+    def contributions(self, names: Sequence[Any], parts: Floats) -> dict[Any, float]:
+        """Return the contributions of names, with that of the intercept."""
+        found = dict(zip(names, parts.tolist(), strict=True))
+        if self._program.intercept:
+            found["(intercept)"] = found.get("(intercept)", 0.0) + self.intercept_
+        return found
 
     # -- change of units -----------------------------------------------------------------------------
 

@@ -195,6 +195,12 @@ class RankingClassifier(base.MiniBatchClassifier):
         """Return name to contribution; the contributions add up to the score."""
         raise NotImplementedError
 
+    def explain_row(self, row: Mapping[Any, Any] | Sequence[float]) -> dict[Any, float]:
+        """Return the contributions to the score of a row as `score_rows` takes it: a dict, or a list."""
+        if not isinstance(row, Mapping):
+            row = {column: value for column, value in enumerate(row) if self._encoder.knows(column)}
+        return self.explain_one(row)
+
     def _probability(self, score: float) -> float:
         p: float = _PROBABILITY.dense(self._ledger, score)
         return p if score == score else 0.5  # a score that overflowed says nothing

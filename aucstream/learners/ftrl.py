@@ -206,13 +206,10 @@ class FTRL(Learner):
             return
         super().__setattr__(name, value)
 
-    def coefficients(self) -> Floats:
-        """Return the weights (d,) of the score, by column, without the intercept."""
-        return self._plain_weights(self._encoder.width)
-
-    def _plain_weights(self, d: int) -> Floats:
-        """Return what `_weight` gives for the first d columns."""
-        z, n = self._field("z")[:d], self._field("n")[:d]
+    def coefficients_at(self, columns: Ints) -> Floats:
+        """Return the weights (n,) of the score in these columns, without the intercept."""
+        self._ensure(self._encoder.width)
+        z, n = self._field("z")[columns], self._field("n")[columns]
         return np.where(np.abs(z) <= self.l1, 0.0, (np.copysign(self.l1, z) - z) / self._stiffness(n))
 
     def _stiffness(self, n: Any) -> Any:
@@ -229,7 +226,7 @@ class FTRL(Learner):
     def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
         d = change.ratio.size
         z, n = fields["z"][:d], fields["n"][:d]
-        w, b = self._plain_weights(d), self.intercept_
+        w, b = self.coefficients_at(np.arange(d)), self.intercept_
         moved = np.flatnonzero(change.shift)
         if self.intercept and moved.size:
             b += dot(None, change.shift[moved], w[moved])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
-from aucstream.block import Floats
+from aucstream.block import Floats, Ints
 from aucstream.kernels import univariate as kernel
 from aucstream.learners.base import Learner
 from aucstream.learners.state import Fixed, Offset, Program, Unit, Vector
@@ -50,7 +50,8 @@ class Univariate(Learner):
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         fields["scalars"][kernel.INTERCEPT] = intercept
 
-    def coefficients(self) -> Floats:
-        """Return the weights (d,) of the score, by column, without the intercept."""
-        w: Floats = self._field("v")[: self._encoder.width] * self._field("scalars")[kernel.SCALE]
+    def coefficients_at(self, columns: Ints) -> Floats:
+        """Return the weights (n,) of the score in these columns, without the intercept."""
+        self._ensure(self._encoder.width)
+        w: Floats = self._field("v")[columns] * self._field("scalars")[kernel.SCALE]
         return w

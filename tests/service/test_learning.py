@@ -370,9 +370,47 @@ def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: R
     service.http.delete("/v1/models/unscaled")
 
 
-def test_explain_is_refused_in_words(service: Running, model: str) -> None:
-    document = problem(service.post(model, "predict-one", {"features": {}, "explain": True}), 422, "invalid-body")
+HASHED = {"encoder": {"kind": "hashing", "bits": 2}}  # names share columns
+
+
+@pytest.mark.parametrize("spec", [{}, HASHED, {"scaler": "none"}, {"algorithm": "ftrl"}], ids=str)
+def test_contributions_have_the_rows_names_and_add_up_to_the_score(service: Running, spec: dict[str, Any]) -> None:
+    service.create("told", **spec)
+    for body in rows(60):
+        service.post("told", "learn-one", body)
+    features = {**rows(1, seed=9)[0]["features"], "word": "never", "tags": ["u", "v"], "gone": None}
+    plain = service.post("told", "predict-one", {"features": features}).json()
+    answer = service.post("told", "predict-one", {"features": features, "explain": True}).json()
+    contributions = answer.pop("contributions")
+    assert answer == plain
+    assert sum(contributions.values()) == pytest.approx(plain["score"], rel=1e-9)
+    if spec == HASHED:
+        assert {"word=never", "tags=u", "tags=v"} < set(contributions)
+    assert "gone" not in contributions
+    assert ("(intercept)" in contributions) is ("algorithm" in spec)
+    refused = problem(
+        service.post("told", "predict-many", [{"features": features, "explain": True}]), 422, "invalid-body"
+    )
+    assert refused["errors"][0]["pointer"] == "/0/explain"
+    service.http.delete("/v1/models/told")
+
+
+def test_a_mapped_model_has_no_contributions_by_name(service: Running) -> None:
+    service.create("mapped", map={"kind": "randomfourier"})
+    body = {"features": {"a": 1.0}, "explain": True}
+    document = problem(service.post("mapped", "predict-one", body), 422, "invalid-body")
     assert document["errors"][0]["pointer"] == "/explain"
+    assert "a model without a feature map" in document["errors"][0]["message"]
+    service.http.delete("/v1/models/mapped")
+
+
+def test_contributions_of_an_array_are_named_by_column(service: Running, model: str) -> None:
+    for number in range(40):
+        service.learn(model, [float(number % 7), number % 2, 1.5], number % 2)
+    body = {"features": [1.0, 0.0, 2.5, 9.0], "explain": True}  # the last column was never learned
+    answer = service.post(model, "predict-one", body).json()
+    assert set(answer["contributions"]) == {"0", "1", "2"}
+    assert sum(answer["contributions"].values()) == pytest.approx(answer["score"], rel=1e-9)
 
 
 def test_without_calibration_the_probability_is_null(service: Running) -> None:
