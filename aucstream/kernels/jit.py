@@ -30,7 +30,7 @@ from typing import Any
 
 import numba
 import platformdirs
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 fcntl: Any
 try:
@@ -108,7 +108,14 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     finally:
         _settings.CACHE_DIR = before
     if hasattr(compiled, "_cache"):  # not where compiling is switched off
-        compiled._cache.__class__ = _OneAtATime
+        cache = compiled._cache
+        cache.__class__ = _OneAtATime
+        # numba would add a folder for the path of the source: any copy of the same source may use this one
+        folder.mkdir(exist_ok=True)
+        cache._cache_path = str(folder)
+        cache._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            str(folder), cache._impl.filename_base, folder.name
+        )
     return compiled  # type: ignore[no-any-return]
 
 
