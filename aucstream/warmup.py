@@ -19,7 +19,7 @@ ROWS = 48  # past the first change of units on the schedule
 
 
 def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambda _: None) -> None:
-    """Run every kernel of the named learners (None: all), of scalers, metrics and readers.
+    """Run every kernel of the named learners (None: all, and the feature maps), of scalers, metrics and readers.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
         for params in cls._unit_test_params():
             _warm_learner(cls(**params))
         said(name)
-    if chosen:
+    if names is None:
         _warm_maps(learner_class(chosen[0])())
         said("maps")
     signs = np.array([1.0, -1.0, 1.0, -1.0])

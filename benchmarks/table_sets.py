@@ -69,7 +69,7 @@ def rows_of(files: tuple[str, ...]) -> tuple[Rows, np.ndarray]:
     return X, np.array(block.y)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def split(name: str, order: int) -> Split:
     """Return (X, y, test X, test y) of one order, prepared."""
     which = SETS[name]

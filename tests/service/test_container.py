@@ -20,6 +20,8 @@ import pytest
 
 from .running import ROOT, free_port
 
+pytestmark = pytest.mark.xdist_group("image")  # made once: it compiles
+
 NOBODY = 65534
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
