@@ -85,7 +85,7 @@ def models() -> None:
     """List the algorithms: parameters, defaults, cost, paper."""
     table = Table(title=f"{len(LEARNERS)} algorithms", title_justify="left")
     for column in ("model", "what it does", "parameters and defaults", "step", "paper"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in ("model", "step", "paper"))
     for name, entry in LEARNERS.items():
         cls = learner_class(name)
         fresh = cls()

@@ -45,7 +45,7 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps_and_survives_a_load(scaler)
 @pytest.mark.parametrize(
     ("spec", "error", "word"),
     [
-        ({"algorithm": "spam"}, UnknownLearner, "solam"),
+        ({"algorithm": "solarm"}, UnknownLearner, "solam"),
         ({"algorithm": "solam", "params": {"R": -1}}, InvalidParams, "SOLAM.R"),
         ({"algorithm": "solam", "params": {"radius": 1}}, InvalidParams, "radius"),
         ({"algorithm": "solam", "encoder": {"kind": "spam"}}, InvalidParams, "encoder.kind"),

@@ -266,9 +266,8 @@ def test_l12_a_full_vocabulary_counts_what_it_leaves_out_and_hashing_stays_as_it
     assert model.score_one({"a": 1.0}) > model.score_one({"a": -1.0})
     resumed = aucstream.from_bytes(model.to_bytes())
     assert resumed._encoder.dropped == 198
-    small = {key: 2 for key in ("capacity", "batch") if key in learner_class(name)._parameters}
-    hashed = Pipeline(Hashing(4), make(name, small))
-    hashed = Pipeline(Hashing(4), make(name, small_buffers(name)))
+    small = {"batch": 2} if "batch" in learner_class(name)._parameters else {}
+    hashed = Pipeline(Hashing(4), make(name, small_buffers(name) | small))
     for i in range(50):
         hashed.learn_one({"user": f"u{i}"}, i % 2 == 1)
     size = len(hashed.to_bytes())
