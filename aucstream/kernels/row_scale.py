@@ -12,8 +12,7 @@ from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import KAPPA2, KAPPA_ROWS, POSITIVES, ROWS
 from aucstream.kernels.linear import norm
 
-YOUNG = 20  # rows within which a first huge row may still be forgotten
-HUGE = 1000.0  # ratio of norms that makes a young mean start anew
+HUGE = 1000.0  # ratio of two norms that belong to different scales
 NORM_LIMIT = 1e150  # norms enter squared
 NORM_FLOOR = 1e-150
 
@@ -24,14 +23,17 @@ def next_scale(ledger, length, kappa):
 
     `factor` shortens the row for learning. The caller stores mean square and rows with
     `store_scale` once its step is known to be finite.
+
+    While there is one row alone, a next one of another scale takes its place: of two such rows nobody knows
+    which is the outlier, and a third decides. From two rows of one scale on no row moves the mean by much.
     """
     mean = ledger[KAPPA2]
     rows = ledger[KAPPA_ROWS]
     if length > 0.0:
         before = math.sqrt(mean)
-        if rows > 0.0 and rows < YOUNG and length * HUGE < before:
-            rows = 1.0
-            mean = max(length, NORM_FLOOR) * max(length, NORM_FLOOR)
+        if rows == 1.0 and (length * HUGE < before or length > before * HUGE):
+            entering = max(NORM_FLOOR, min(length, NORM_LIMIT))
+            mean = entering * entering
         else:
             entering = length
             if rows > 0.0:

@@ -25,7 +25,7 @@ INDICATOR = 2
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
 HUGE = 1e6  # ratio of a value to those before that makes a young column start anew
-HUGE_NORM = 1e3  # the same for row norms
+HUGE_NORM = 1e3  # ratio of two row norms that belong to different scales
 NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
 EVERY_ROW = 20.0  # rows below which the applied values change at every row
@@ -108,8 +108,9 @@ def observe_norm(length, s):
     s[ROWS] += 1.0
     if length > 0.0:
         length = max(NORM_FLOOR, min(NORM_LIMIT, length))
-        if s[NORM_ROWS] < YOUNG and length * HUGE_NORM < math.sqrt(s[NORM_MEAN]):
-            s[NORM_ROWS] = 0.0
+        before = math.sqrt(s[NORM_MEAN])
+        if s[NORM_ROWS] == 1.0 and (length * HUGE_NORM < before or length > before * HUGE_NORM):
+            s[NORM_ROWS] = 0.0  # of two rows of other scales the third tells which is the outlier
             s[NORM_MEAN] = 0.0
         if s[NORM_ROWS] > 0.0:
             length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))

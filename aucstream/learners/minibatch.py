@@ -102,6 +102,9 @@ def end_block(v, u, scalars, slots, pool_idx, pool_val, generator, block_y, bloc
     batch = block_y.size
     first_row = 2 * batch
     positives = 0
+    mean = block_weight.sum() / batch
+    shares = block_weight / mean
+    positive_share = negative_share = 0.0
     scores = np.empty(batch)
     for i in range(batch):
         start = slots[first_row + i, buffers.START]
@@ -109,25 +112,28 @@ def end_block(v, u, scalars, slots, pool_idx, pool_val, generator, block_y, bloc
         scores[i] = scalars[SCALE] * dot(pool_idx[start:stop], pool_val[start:stop], v)
         if block_y[i] > 0.0:
             positives += 1
+            positive_share += shares[i]
+        else:
+            negative_share += shares[i]
     slopes = np.empty(batch)
     partner = np.full(batch, -1)
-    pairs = positives * (batch - positives)
-    if pairs > 0:
+    pairs = positive_share * negative_share
+    if 0 < positives < batch:
         if loss == HINGE:
-            slopes_hinge(scores, block_y, block_weight, slopes)
+            slopes_hinge(scores, block_y, shares, slopes)
         else:
-            slopes_squared(scores, block_y, block_weight, slopes)
+            slopes_squared(scores, block_y, shares, slopes)
     else:
         seen, first = (SEEN_NEG, batch) if positives > 0 else (SEEN_POS, 0)
         held = min(np.int64(scalars[seen]), batch)
         if held > 0:
-            pairs = batch
+            pairs = float(batch)
             slopes_drawn(
-                scores, block_y, block_weight, v, scalars[SCALE], slots, pool_idx, pool_val, generator,
+                scores, block_y, shares, v, scalars[SCALE], slots, pool_idx, pool_val, generator,
                 first, held, loss, slopes, partner,
             )  # fmt: skip
-    if pairs > 0:
-        move(v, u, scalars, slots, pool_idx, pool_val, slopes, partner, pairs, unit, eta0, lam)
+    if pairs > 0.0:
+        move(v, u, scalars, slots, pool_idx, pool_val, mean * slopes, partner, pairs, unit, eta0, lam)
     for i in range(batch):
         own, first = (SEEN_POS, 0) if block_y[i] > 0.0 else (SEEN_NEG, batch)
         held = min(np.int64(scalars[own]), batch)
@@ -348,7 +354,8 @@ class MiniBatchAUC(Learner):
     Time O(nnz + log(batch)) a row, amortised; memory 16 bytes a feature and 3 `batch` rows.
 
     Deviations: the stream's blocks instead of draws from the whole set; pairs are all of the block's
-    instead of a matching; weights of both rows multiply a pair's gradient; the averaged output;
+    instead of a matching; a pair counts by the weights of both rows, and their mean
+    over the block multiplies the gradient, so that the step is linear in a common factor; the averaged output;
     `kappa=None`.
 
     References

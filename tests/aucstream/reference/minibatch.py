@@ -25,8 +25,8 @@ class MiniBatchAUC:
     in order, to the reservoir of their class (`batch` slots), and the block is empty again. A step does
     t += 1, then moves w, then wbar += (w - wbar)/t. A block not yet full waits.
 
-    Sample weights multiply a pair's gradient: om_i om_j for two rows of the block, om_i for a row and a
-    buffered one; the mean divides by the number of pairs. Scale: the gradient is divided by kappa_t^2, at
+    A pair of two rows of the block counts om_i om_j in the mean over pairs, and the block's mean weight
+    multiplies the gradient; om_i multiplies that of a row and a buffered one, and the mean is over rows. Scale: the gradient is divided by kappa_t^2, at
     the kappa_t of the block's last row. Output: wbar, or w without `average`. om = 0 changes nothing at all.
     """
 
@@ -99,7 +99,7 @@ class MiniBatchAUC:
                 margin = float(self.w @ z)
                 slope = -float(margin < 1.0) if self.loss == "hinge" else margin - 1.0
                 gradient = gradient + om * slope * z
-            gradient = gradient / len(pairs) / unit / unit
+            gradient = gradient / unit / unit
             self.w = self.w - self.eta0 / math.sqrt(self.t) * (self.lam * self.w + gradient)
             self.wbar = self.wbar + (self.w - self.wbar) / self.t
         for x, y in zip(self.rows, self.labels, strict=True):
@@ -107,13 +107,15 @@ class MiniBatchAUC:
         self.rows, self.labels, self.weights = [], [], []
 
     def _pairs(self) -> list[tuple[np.ndarray, float]]:
-        """Return the pairs (z, weight) of the block."""
+        """Return the pairs (z, factor of its gradient) of the block."""
         block = list(zip(self.rows, self.labels, self.weights, strict=True))
         positives = [(x, om) for x, y, om in block if y > 0]
         negatives = [(x, om) for x, y, om in block if y <= 0]
         if positives and negatives:
-            return [(u - v, om_u * om_v) for u, om_u in positives for v, om_v in negatives]
+            mean = sum(self.weights) / len(block)
+            total = sum(om_u * om_v for _, om_u in positives for _, om_v in negatives)
+            return [(u - v, mean * om_u * om_v / total) for u, om_u in positives for v, om_v in negatives]
         sign, opposite = (1.0, self.neg) if positives else (-1.0, self.pos)
         if len(opposite) == 0:
             return []
-        return [(sign * (x - opposite.rows[self.rng.below(len(opposite))]), om) for x, _, om in block]
+        return [(sign * (x - opposite.rows[self.rng.below(len(opposite))]), om / len(block)) for x, _, om in block]

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-RESTART_ROWS = 20
 RESTART_RATIO = 1000.0
 NORM_FLOOR, NORM_LIMIT = 1e-150, 1e150
 
@@ -44,9 +43,10 @@ class RowScale:
 
     where (unit, bound) is (kappa_t, 1), and (1, kappa) when kappa is a number.
 
-    While fewer than `RESTART_ROWS` non-zero rows are counted, a non-zero row with 1000 |x| < kappa_{t-1}
-    restarts the mean at its own norm, so that a first row of huge norm cannot freeze learning. The rows
-    before it would still sit in buffers and class sums, a thousand times too long for the new unit. So
+    While one non-zero row alone is counted, a next one whose norm is more than 1000 times smaller or larger
+    restarts the mean at its own, so that a first row of huge norm cannot freeze learning, and a first or second
+    one of tiny norm cannot make the unit tiny. The row before it would still sit in buffers and class sums,
+    a thousand times too long or too short for the new unit. So
     `restart` is then kappa_t/kappa_{t-1} (else 1), and a learner multiplies by it all it keeps in units of
     rows: the earlier rows count as they did, as x/kappa. Weights are left alone.
 
@@ -88,7 +88,8 @@ class RowScale:
         norm = row_norm(x)
         if norm == 0.0:
             return self.unit, 1.0
-        if self.count == 0 or (self.count < RESTART_ROWS and norm * RESTART_RATIO < self.rms):
+        other = norm * RESTART_RATIO < self.rms or norm > self.rms * RESTART_RATIO
+        if self.count == 0 or (self.count == 1 and other):
             entering = min(max(norm, NORM_FLOOR), NORM_LIMIT)
             if self.count > 0:
                 self.restart = entering / self.rms
