@@ -385,10 +385,11 @@ def _watched(reader: Reader, progress: Progress, name: str) -> Iterator[Chunk]:
     """Yield a reader's chunks, moving a progress bar by the bytes read."""
     task = progress.add_task(name, total=reader.bytes_total, rows=0)
     rows = 0
-    for chunk in reader:
-        yield chunk
-        rows += len(chunk)
-        progress.update(task, completed=reader.bytes_read, rows=rows)
+    with reader:
+        for chunk in reader:
+            yield chunk
+            rows += len(chunk)
+            progress.update(task, completed=reader.bytes_read, rows=rows)
     progress.update(task, completed=reader.bytes_read, total=reader.bytes_read, rows=rows)
 
 

@@ -11,7 +11,7 @@ from aucstream.registry import make
 
 from .models import every_learner
 
-PLACES = (1, 2, 7, 12, 18)
+PLACES = (2, 7, 12, 18)
 
 
 @every_learner
