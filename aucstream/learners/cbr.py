@@ -19,7 +19,7 @@ from aucstream.kernels.linear import dot, norm
 from aucstream.kernels.pairs import spread, wipe
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer
+from aucstream.learners.merging import Buffer, buffers_by_class
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
 
 # layout of State.scalars: rows that met a row of the other class; rows offered to each buffer; upper bounds
@@ -413,11 +413,7 @@ class CBR(Learner):
         return 2 * self.capacity
 
     def _buffers(self) -> tuple[Buffer, ...]:
-        policy = buffers.POLICIES[self.policy]
-        return (
-            Buffer(0, self.capacity, ("scalars", SEEN_POS), policy),
-            Buffer(self.capacity, self.capacity, ("scalars", SEEN_NEG), policy),
-        )
+        return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
 
     def _widest(self) -> tuple[int, str] | None:
         return None if self.covariance == "diag" else (4096, "use covariance='diag'")

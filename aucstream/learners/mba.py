@@ -36,7 +36,7 @@ from aucstream.kernels.pair_moments import (
     N,
 )
 from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer, merge_pools
+from aucstream.learners.merging import Buffer, buffers_by_class, merge_pools
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
 
 
@@ -263,10 +263,7 @@ class MBA(Learner):
     def _buffers(self) -> tuple[Buffer, ...]:
         if self.sampled_pairs is None:
             return ()
-        return (
-            Buffer(0, CAPACITY, ("scalars", SEEN + 1), buffers.RESERVOIR),
-            Buffer(CAPACITY, CAPACITY, ("scalars", SEEN), buffers.RESERVOIR),
-        )
+        return buffers_by_class(CAPACITY, buffers.RESERVOIR, SEEN + 1, SEEN)
 
     def _sizes(self) -> dict[str, int]:
         return {"kept": 4 * self.sketch_size}

@@ -28,6 +28,14 @@ class Buffer:
     policy: int
 
 
+def buffers_by_class(capacity: int, policy: int, seen_pos: int, seen_neg: int) -> tuple[Buffer, Buffer]:
+    """Return the buffers of positives and, after them, of negatives; `scalars` counts the offers to each."""
+    return (
+        Buffer(0, capacity, ("scalars", seen_pos), policy),
+        Buffer(capacity, capacity, ("scalars", seen_neg), policy),
+    )
+
+
 def merge_fields(
     parts: Mapping[str, Part],
     mine: dict[str, Any],

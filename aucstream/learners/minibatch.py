@@ -19,7 +19,7 @@ from aucstream.kernels.linear import axpy2, dot, dot2, norm
 from aucstream.kernels.random import below
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer
+from aucstream.learners.merging import Buffer, buffers_by_class
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
 
 # layout of State.scalars: steps averaged; rows offered to each reservoir; rows in the block; upper bounds of
@@ -393,11 +393,7 @@ class MiniBatchAUC(Learner):
         return 3 * self.batch
 
     def _buffers(self) -> tuple[Buffer, ...]:
-        policy = buffers.RESERVOIR
-        return (
-            Buffer(0, self.batch, ("scalars", SEEN_POS), policy),
-            Buffer(self.batch, self.batch, ("scalars", SEEN_NEG), policy),
-        )
+        return buffers_by_class(self.batch, buffers.RESERVOIR, SEEN_POS, SEEN_NEG)
 
     def _sizes(self) -> dict[str, int]:
         return {"batch": self.batch}

@@ -19,7 +19,7 @@ from aucstream.kernels.linear import dot, dot2, norm
 from aucstream.kernels.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer
+from aucstream.learners.merging import Buffer, buffers_by_class
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
 
 # layout of State.scalars; updates averaged; rows offered to each buffer; upper bounds of |w| and of a
@@ -373,11 +373,7 @@ class OAM(Learner):
         return 2 * self.capacity
 
     def _buffers(self) -> tuple[Buffer, ...]:
-        policy = buffers.POLICIES[self.policy]
-        return (
-            Buffer(0, self.capacity, ("scalars", SEEN_POS), policy),
-            Buffer(self.capacity, self.capacity, ("scalars", SEEN_NEG), policy),
-        )
+        return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

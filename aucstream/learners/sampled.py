@@ -15,7 +15,7 @@ from aucstream.kernels import buffers, sampled_pairs
 from aucstream.kernels.row_scale import scale_rows
 from aucstream.kernels.sampled_pairs import ACOUNT, AVERAGED, LONGEST, LONGEST_ROW, RCOUNT, SCALE, SEEN_NEG, SEEN_POS
 from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer
+from aucstream.learners.merging import Buffer, buffers_by_class
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
 
 
@@ -86,11 +86,7 @@ class SampledPairs(Learner):
         return 2 * self.capacity
 
     def _buffers(self) -> tuple[Buffer, ...]:
-        policy = buffers.POLICIES[self.policy]
-        return (
-            Buffer(0, self.capacity, ("scalars", SEEN_POS), policy),
-            Buffer(self.capacity, self.capacity, ("scalars", SEEN_NEG), policy),
-        )
+        return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
 
     def _begin(self) -> None:
         scalars = self._field("scalars")
