@@ -17,6 +17,7 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.kernels.jit import jit
+from aucstream.kernels.linear import inner
 
 
 @jit
@@ -27,26 +28,6 @@ def columns_in_use(idx, x, d):
     for k in range(x.size):
         d = max(d, idx[k] + 1)
     return d
-
-
-@jit
-def inner(u, v):
-    """Return u'v, (d,) both; zeros at the end change no bit (`linear.dot` adds the last few one by one)."""
-    n = u.size
-    four = n - n % 4
-    a = b = c = e = 0.0
-    for k in range(0, four, 4):
-        a += u[k] * v[k]
-        b += u[k + 1] * v[k + 1]
-        c += u[k + 2] * v[k + 2]
-        e += u[k + 3] * v[k + 3]
-    if n > four:
-        a += u[four] * v[four]
-    if n > four + 1:
-        b += u[four + 1] * v[four + 1]
-    if n > four + 2:
-        c += u[four + 2] * v[four + 2]
-    return (a + c) + (b + e)
 
 
 @jit

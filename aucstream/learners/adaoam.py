@@ -12,12 +12,11 @@ from aucstream.constraints import Gt
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import dot, norm
+from aucstream.kernels.linear import dot, inner, norm
 from aucstream.kernels.moments import (
     add_full,
     columns_in_use,
     deviation,
-    inner,
     last_in_use,
     rescale_full,
     slope_full,

@@ -13,13 +13,12 @@ from aucstream.constraints import Ge, Gt
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import dot, norm
+from aucstream.kernels.linear import dot, inner, norm
 from aucstream.kernels.moments import (
     add_full,
     add_mean,
     columns_in_use,
     deviation,
-    inner,
     last_in_use,
     pair_slope,
     rescale_full,
