@@ -122,7 +122,8 @@ def evaluate(
     with _progress() as progress:
         _run(race, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
-            race.test(_watched(_open(test, options), progress, "test"))
+            with _open(test, options) as reader:
+                race.test(_watched(reader, progress, "test"))
     if as_json:
         for one, lane in zip(chosen, race.lanes, strict=True):
             typer.echo(json.dumps(_result(one, lane), allow_nan=False))
@@ -331,20 +332,26 @@ def _run(
     """Feed `data` to all models, `passes` times; each pass of a shuffled run has its own order."""
     held: list[Chunk] | None = None
     if data == "-" and passes > 1:
-        held = list(_watched(_open(data, options), progress, "read"))
+        with _open(data, options) as reader:
+            held = list(_watched(reader, progress, "read"))
     for number in range(passes):
         name = "learn" if passes == 1 else f"pass {number + 1}"
-        chunks: Iterable[Chunk] = (
-            held if held is not None else _watched(_open(data, options, told=number == 0), progress, name)
-        )
-        if seed is not None:
-            chunks = shuffled(chunks, seed + number)
-        for chunk in chunks:
-            with _located(data, chunk):
-                if not race.warm:
-                    _compile(race, chunk, progress)
-                race.learn(chunk)
+        order = None if seed is None else seed + number
+        if held is not None:
+            _learn(race, data, held, order, progress)
+        else:
+            with _open(data, options, told=number == 0) as reader:
+                _learn(race, data, _watched(reader, progress, name), order, progress)
         race.end_pass()
+
+
+def _learn(race: Race, data: str, chunks: Iterable[Chunk], seed: int | None, progress: Progress) -> None:
+    """Feed one pass over the chunks of `data` to all models; a seed shuffles them."""
+    for chunk in chunks if seed is None else shuffled(chunks, seed):
+        with _located(data, chunk):
+            if not race.warm:
+                _compile(race, chunk, progress)
+            race.learn(chunk)
 
 
 def _compile(race: Race, chunk: Chunk, progress: Progress) -> None:
@@ -385,11 +392,10 @@ def _watched(reader: Reader, progress: Progress, name: str) -> Iterator[Chunk]:
     """Yield a reader's chunks, moving a progress bar by the bytes read."""
     task = progress.add_task(name, total=reader.bytes_total, rows=0)
     rows = 0
-    with reader:
-        for chunk in reader:
-            yield chunk
-            rows += len(chunk)
-            progress.update(task, completed=reader.bytes_read, rows=rows)
+    for chunk in reader:
+        yield chunk
+        rows += len(chunk)
+        progress.update(task, completed=reader.bytes_read, rows=rows)
     progress.update(task, completed=reader.bytes_read, total=reader.bytes_read, rows=rows)
 
 
