@@ -20,6 +20,7 @@ import numpy as np
 from aucstream.errors import AucstreamError, BadSnapshot, InvalidParams, UnknownLearner
 from aucstream.pipeline import Pipeline, RowKind
 from service.archive import Archive
+from service.counts import Counts
 from service.directory import DataDirectory
 from service.errors import (
     JournalGap,
@@ -142,6 +143,7 @@ class ModelHost:
                 f"model {record.name}: events {model.seq + 1} to {record.pruned_seq}, which a snapshot held: "
                 f"restore a readable snapshot in {self.directory.snapshots / str(record.model)}"
             )
+        model.counts = Counts()  # what was replayed was counted when it came
         self.journal.start_model(model.number, model.seq)
         log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
         return model
@@ -399,6 +401,8 @@ class ModelHost:
 
     def _take(self, model: Model, rows: Rows, at: float, future: asyncio.Future[Learned], appended: Appended) -> None:
         features, signs, weights = taken_of(rows, appended)
+        model.counts.learned += len(signs)
+        model.counts.duplicates += len(appended.duplicates)
         self._release(len(rows) - len(signs), 0 if signs else rows.size)
         if not signs:
             model.queued -= 1

@@ -9,7 +9,7 @@ import asyncio
 import math
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import IO, Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -104,16 +104,18 @@ class Batch:
 class Tally:
     """What became of a -many body so far."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, model: Model) -> None:
+        self.counters = model.counts
         self.accepted = 0
         self.duplicates = 0
         self.rejected = 0
-        self.seq = seq
+        self.seq = model.seq
         self.errors: list[dict[str, Any]] = []
 
     def refuse(self, line: int, error: AucstreamError) -> None:
         """Count one refused row."""
         self.rejected += 1
+        self.counters.refuse(error)
         for entry in field_errors(error) or [{"pointer": "", "message": error.message}]:
             self.note(line, entry["pointer"], entry["message"])
 
@@ -153,6 +155,24 @@ def conflict_of(first_sign: float, pointer: str) -> LabelConflict:
     return LabelConflict("id", f"the label it was learned with first ({first})", pointer=pointer)
 
 
+Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
+
+
+def _counted(handler: Handler) -> Handler:
+    """Count what a handler refuses."""
+
+    async def counting(exchange: Exchange, model: Model) -> None:
+        try:
+            await handler(exchange, model)
+        except (RowsRefused, NonFiniteStep):
+            raise  # counted row by row
+        except AucstreamError as error:
+            model.counts.refuse(error)
+            raise
+
+    return counting
+
+
 class HotCalls:
     """Handlers by the last part of the path."""
 
@@ -161,10 +181,10 @@ class HotCalls:
         self.settings = host.settings
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
         self.handlers = {
-            "learn-one": self.learn_one,
-            "predict-one": self.predict_one,
-            "learn-many": self.learn_many,
-            "predict-many": self.predict_many,
+            "learn-one": _counted(self.learn_one),
+            "predict-one": _counted(self.predict_one),
+            "learn-many": _counted(self.learn_many),
+            "predict-many": _counted(self.predict_many),
         }
 
     # ---- one row -----------------------------------------------------------------------------
@@ -241,7 +261,7 @@ class HotCalls:
             if start:
                 await asyncio.sleep(0)
             kind = self._decode(batch, items[start : start + STEP_ROWS], model, kind, None)
-        tally = Tally(model.seq)
+        tally = Tally(model)
         if batch.signs:
             learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL)
             for row, first_sign in learned.appended.conflicts.items():
@@ -252,7 +272,7 @@ class HotCalls:
     async def _learn_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
         mode = Mode.SKIP if skip else Mode.ABORT
         reader = LineReader(self.settings.max_line_bytes)
-        tally = Tally(model.seq)
+        tally = Tally(model)
         flying: deque[tuple[asyncio.Future[Learned], Batch]] = deque()
         kind = model.kind
         try:
@@ -287,6 +307,8 @@ class HotCalls:
             if isinstance(cause, Refused):
                 tally.refuse(cause.line, cause.cause)
                 cause = cause.cause
+            else:
+                model.counts.refuse(cause)
             raise RowsRefused(cause, tally.counts()) from raised
         await exchange.answer(200, _encode(tally.counts()))
 
@@ -420,6 +442,7 @@ class HotCalls:
                 if place < 0:
                     raise located(error, -1 - place) from None
                 refused = Refused(place, located(error))
+                model.counts.refuse(error)
                 if not skip:
                     raise refused from None
                 bad[number] = _encode({"score": None, "probability": None, "errors": refused.entries()})

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from aucstream.errors import BadSnapshot
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
+from service.counts import Counts
 from service.errors import ModelFaulted
 from service.evaluation import Evaluation, part
 from service.journal import Appended, EventRecord, ModelRecord
@@ -85,6 +86,7 @@ class Model:
         self.applying = False
         self.dropped = False
         self.fault: str | None = None
+        self.counts = Counts()
         self._line: tuple[float, float] | None = None
 
     # ---- applying events ---------------------------------------------------------------------
@@ -138,6 +140,7 @@ class Model:
             self.evaluation.update(sign_array, scores, self._line, judge=self.calibrated)
         else:
             self.evaluation.update(sign_array[known], scores[known], self._line, judge=self.calibrated)
+            self.counts.refuse("non-finite-step", int(known.size - known.sum()))
         self.seq += len(signs)
         if self.seq <= BLOCK or self.seq % BLOCK == 0:
             self._line = self.pipeline.calibration_line
