@@ -24,6 +24,8 @@ from service.edge import Edge, unrouted
 from service.errors import Disconnected, InvalidQuery
 from service.exchange import exchange_of
 from service.host import ModelHost
+from service.logs import AccessLog
+from service.metrics import Metrics
 from service.problems import CONTENT_TYPE, problem_of
 from service.routes.evaluation import evaluation_router
 from service.routes.health import health_router
@@ -32,6 +34,7 @@ from service.routes.models import models_router
 from service.routes.pages import pages_router
 from service.routes.snapshots import snapshots_router
 from service.settings import Settings
+from service.watch import Watch
 
 log = logging.getLogger("aucstream")
 
@@ -42,8 +45,11 @@ SUMMARY = "Streaming AUC maximization: models that learn one labelled example at
 class Service(FastAPI):
     """FastAPI behind one plain middleware that serves the hot calls itself."""
 
-    def __init__(self, settings: Settings, directory: DataDirectory | None = None) -> None:
+    def __init__(
+        self, settings: Settings, directory: DataDirectory | None = None, access: AccessLog | None = None
+    ) -> None:
         self.model_host = ModelHost(settings, directory)
+        self.watch = Watch(access)
         self.fatal: BaseException | None = None  # recovery failed: the process must end
         self.when_fatal: Callable[[], None] | None = None
         super().__init__(
@@ -61,7 +67,7 @@ class Service(FastAPI):
             learning_router(),
             evaluation_router(self.model_host),
             snapshots_router(self.model_host),
-            health_router(self.model_host),
+            health_router(self.model_host, Metrics(self.model_host, self.watch)),
             pages_router(self.model_host),
         )
         for router in routers:
@@ -71,7 +77,7 @@ class Service(FastAPI):
         for kind in (AucstreamError, Disconnected, Exception):
             self.add_exception_handler(kind, _answer)
         self.add_exception_handler(RequestValidationError, _bad_query)
-        self.edge = Edge(self.model_host, super().__call__)
+        self.edge = Edge(self.model_host, super().__call__, self.watch)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve through the edge."""
@@ -86,6 +92,12 @@ class Service(FastAPI):
         for route in self._places:
             if route.path_regex.match(exchange.path):
                 allowed |= set(route.methods or ())
+        if "GET" in allowed:
+            allowed.add("HEAD")
+        if allowed:
+            allowed.add("OPTIONS")
+        if exchange.method == "OPTIONS" and allowed:
+            return Response(status_code=204, headers={"Allow": ", ".join(sorted(allowed))})
         return _problem(unrouted(exchange, allowed), request)
 
     def openapi(self) -> dict[str, Any]:
@@ -158,7 +170,9 @@ async def _recover(app: Service) -> None:
             app.when_fatal()
 
 
-def create_app(settings: Settings | None = None, directory: DataDirectory | None = None) -> Service:
+def create_app(
+    settings: Settings | None = None, directory: DataDirectory | None = None, access: AccessLog | None = None
+) -> Service:
     """Return the application; when it starts it takes the data directory and reads it.
 
     Parameters
@@ -167,5 +181,7 @@ def create_app(settings: Settings | None = None, directory: DataDirectory | None
         Default: from the environment.
     directory : DataDirectory, optional
         One that this process owns already.
+    access : AccessLog, optional
+        Where the line of each request goes.
     """
-    return Service(Settings() if settings is None else settings, directory)
+    return Service(Settings() if settings is None else settings, directory, access)

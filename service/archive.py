@@ -38,6 +38,13 @@ class Archive:
         """Return the seq of each readable-looking snapshot, oldest first."""
         return sorted(int(path.stem) for path in self._of(model).glob(f"*{SUFFIX}") if path.stem.isdigit())
 
+    def written_at(self, model: int, seq: int) -> float | None:
+        """Return when a snapshot was written, None where there is none."""
+        try:
+            return (self._of(model) / f"{seq}{SUFFIX}").stat().st_mtime
+        except OSError:
+            return None
+
     def write(self, model: int, seq: int, data: bytes) -> int | None:
         """Write one snapshot and drop the oldest ones.
 

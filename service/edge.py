@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,7 +11,9 @@ from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
 from service.exchange import Exchange
 from service.host import ModelHost
 from service.hot import HotCalls
+from service.logs import place_of
 from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
+from service.watch import MODEL_ROUTE, Watch
 
 log = logging.getLogger("aucstream")
 
@@ -22,31 +23,44 @@ MODELS = "/v1/models/"
 class Edge:
     """Plain ASGI in front of the router."""
 
-    def __init__(self, host: ModelHost, router: ASGIApp) -> None:
+    def __init__(self, host: ModelHost, router: ASGIApp, watch: Watch) -> None:
         self._host = host
         self._router = router
-        self._hot = HotCalls(host).handlers
+        self._watch = watch
+        self._hot = {
+            call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
+            for call, handler in HotCalls(host).handlers.items()
+        }
         self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
         exchange = Exchange(scope, receive, send, self._fixed)
+        self._watch.in_flight += 1
         try:
             path = exchange.path
             if exchange.method == "POST" and path.startswith(MODELS):
                 name, _, call = path[len(MODELS) :].partition("/")
-                handler = self._hot.get(call)
-                if handler is not None:
+                hot = self._hot.get(call)
+                if hot is not None:
+                    handler, exchange.route, exchange.rows = hot
                     await handler(exchange, self._host.model(name))
                     return
             scope["aucstream.exchange"] = exchange
-            await self._router(scope, receive, exchange.forward)
+            if exchange.method == "HEAD":  # the answer of GET; the server leaves its body out
+                scope = {**scope, "method": "GET"}
+            try:
+                await self._router(scope, receive, exchange.forward)
+            finally:
+                exchange.route = getattr(scope.get("route"), "path", None)
         except Disconnected:
             return
         except asyncio.CancelledError:  # the time to stop is over
             await answer_error(exchange, self._host.not_ready())
         except Exception as error:  # every exit is a problem document
             await answer_error(exchange, error)
+        finally:
+            self._watch.ended(exchange)
 
 
 async def answer_error(exchange: Exchange, error: BaseException) -> None:
@@ -55,10 +69,8 @@ async def answer_error(exchange: Exchange, error: BaseException) -> None:
     A message may quote features: the log gets the type and the place only.
     """
     if entry_of(error) is INTERNAL:
-        frames = "; ".join(
-            f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-        )
-        log.error("request %s: %s at %s", exchange.request_id.decode(), type(error).__name__, frames)
+        told = {"request_id": exchange.request_id.decode()}
+        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
     if exchange.finished:
         return
     if exchange.started:

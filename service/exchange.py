@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ SAFETENSORS = b"application/vnd.safetensors"
 
 Header = tuple[bytes, bytes]
 
+READING = frozenset({"GET", "HEAD"})
+NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves with every event
+
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
 _TRACE = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _PREFIX = f"{random.getrandbits(48):012x}"
@@ -31,9 +35,15 @@ def _new_request_id() -> bytes:
 
 
 class Exchange:
-    """A request as the service sees it; handlers read from it and answer through it."""
+    """A request as the service sees it; handlers read from it and answer through it.
+
+    `bytes_in`, `bytes_out`, `rows`, `route`, `status` and `began` are kept for the metrics and the access log.
+    """
 
     __slots__ = (
+        "began",
+        "bytes_in",
+        "bytes_out",
         "content_encoding",
         "content_length",
         "content_type",
@@ -44,8 +54,11 @@ class Exchange:
         "query",
         "receive",
         "request_id",
+        "route",
+        "rows",
         "send",
         "started",
+        "status",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header]) -> None:
@@ -56,6 +69,10 @@ class Exchange:
         self.send = send
         self.started = False
         self.finished = False
+        self.began = time.perf_counter()
+        self.bytes_in = self.bytes_out = self.rows = 0
+        self.route: str | None = None  # template of the path: the only form in which metrics and logs name it
+        self.status = 0
         self.content_type: bytes | None = None
         self.content_encoding: bytes | None = None
         self.content_length: int | None = None
@@ -79,6 +96,11 @@ class Exchange:
             (b"traceparent", _traceparent(trace)),
             *fixed,
         ]
+
+    @property
+    def trace_id(self) -> bytes:
+        """The trace that this request is part of."""
+        return self.headers[1][1][3:35]
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -108,6 +130,7 @@ class Exchange:
         if message["type"] == "http.disconnect":
             raise Disconnected
         data: bytes = message.get("body", b"")
+        self.bytes_in += len(data)
         if not message.get("more_body", False):
             if len(data) > limit:
                 raise BodyTooLarge("body", f"at most {limit} bytes", len(data))
@@ -133,6 +156,7 @@ class Exchange:
                 raise Disconnected
             part = message.get("body", b"")
             if part:
+                self.bytes_in += len(part)
                 yield part
             if not message.get("more_body", False):
                 return
@@ -146,7 +170,11 @@ class Exchange:
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *self.headers]
         if extra:
             headers.extend((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items())
+        if self.method in READING:
+            headers.append(NO_STORE)
         self.started = True
+        self.status = status
+        self.bytes_out = len(body)
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
         self.finished = True
@@ -154,6 +182,7 @@ class Exchange:
     async def start(self, status: int, kind: bytes) -> None:
         """Begin an answer whose parts follow by `part`."""
         self.started = True
+        self.status = status
         await self.send(
             {
                 "type": "http.response.start",
@@ -164,13 +193,20 @@ class Exchange:
 
     async def part(self, body: bytes, *, more: bool) -> None:
         """Send a part of the answer."""
+        self.bytes_out += len(body)
         await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def forward(self, message: Message) -> None:
         """Send what the router answers, with this service's headers."""
         if message["type"] == "http.response.start":
             self.started = True
-            message = {**message, "headers": [*message.get("headers", ()), *self.headers]}
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *self.headers]
+            if self.method in READING and all(name != NO_STORE[0] for name, _ in headers):
+                headers.append(NO_STORE)
+            message = {**message, "headers": headers}
+        else:
+            self.bytes_out += len(message.get("body", b""))
         await self.send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.finished = True

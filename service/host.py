@@ -34,6 +34,7 @@ from service.errors import (
     TooManyModels,
 )
 from service.evaluation import Evaluation
+from service.histogram import Histogram
 from service.journal import (
     Append,
     Appended,
@@ -72,6 +73,9 @@ class ModelHost:
         self.ready = False
         self.draining = False
         self.replayed = 0
+        self.to_replay = 0
+        self.missing = "replay"  # what the start still has to do
+        self.commits = Histogram()
         self.waiting_rows = 0
         self.waiting_bytes = 0
         self._writer: Writer | None = None
@@ -101,11 +105,12 @@ class ModelHost:
         self.journal.open()
         records = self.journal.models()
         self.archive.remove_others({record.model for record in records})
+        self.to_replay = sum(self._events_of(record) for record in records)
         for record in records:
             model = await self._load(record)
             await self._warm_up(model.spec)
             self.models[model.name] = model
-        self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed)
+        self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)
         self._writer.start()
         self.ready = True
         log.info(
@@ -115,6 +120,12 @@ class ModelHost:
             time.monotonic() - started,
             self.settings.durability,
         )
+
+    def _events_of(self, record: ModelRecord) -> int:
+        """Return how many rows lie between a model's newest snapshot and the end of the journal."""
+        snapshots = self.archive.seqs(record.model)
+        known = snapshots[-1] if snapshots else record.base_seq
+        return max(0, self.journal.last_seq(record.model) - known)
 
     async def _load(self, record: ModelRecord) -> Model:
         model = Model(record)
@@ -126,7 +137,8 @@ class ModelHost:
             except BadSnapshot as error:
                 self.archive.set_aside(record.model, seq, error)
                 continue
-            model.snapshot_seq = seq
+            model.snapshot_seq = model.snapshot_tried = seq
+            model.snapshot_at = self.archive.written_at(record.model, seq)
             break
         else:
             base = self.journal.base(record.model)
@@ -315,6 +327,17 @@ class ModelHost:
         """Whether a write or flush failed since the start."""
         return self._writer is not None and self._writer.failed is not None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether work may be sent: replayed, warm, journal writable, not stopping."""
+        return self.ready and not self.draining and not self.journal_failed
+
+    @property
+    def unwritten_rows(self) -> int:
+        """Rows that were handed to the journal and are not in it yet."""
+        applying = sum(len(each.signs) - len(each.scores) for model in self.models.values() for each in model.waiting)
+        return self.waiting_rows - applying
+
     # ---- learning ----------------------------------------------------------------------------
 
     def has_room(self, rows: int, size: int) -> bool:
@@ -455,7 +478,7 @@ class ModelHost:
             self._release(rows, freed)
             if time.perf_counter() > until:
                 break
-        if model.seq - max(model.snapshot_seq, 0) >= self.settings.snapshot_every_rows:
+        if model.seq - model.snapshot_tried >= self.settings.snapshot_every_rows:
             self._snapshot_soon(model)
 
     # ---- snapshots ---------------------------------------------------------------------------
@@ -476,15 +499,16 @@ class ModelHost:
         async with self._snapshots:
             if model.dropped:
                 return
-            seq = model.seq
+            seq = model.snapshot_tried = model.seq  # where it fails: again after as many rows, not at every row
             state = model.state()
             try:
                 prune = await asyncio.to_thread(self._write, model.number, seq, state)
             except OSError as error:
                 log.error("model %s: no snapshot at seq %d: %s", model.name, seq, error)
-                model.snapshot_seq = seq  # try again after as many rows, not at every row
+                model.snapshot_failures += 1
                 return
             model.snapshot_seq = seq
+            model.snapshot_at = time.time()
             if model.dropped:
                 await asyncio.to_thread(self.archive.remove, model.number)
             elif prune is not None and not self.journal_failed:

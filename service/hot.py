@@ -463,15 +463,18 @@ class HotCalls:
         raws = raw_list(await exchange.body(self.settings.max_body_bytes))
         if len(raws) > self.settings.max_rows:
             raise BodyTooLarge("body", f"at most {self.settings.max_rows} rows (NDJSON has no limit)", len(raws))
+        exchange.rows = len(raws)
         return [Item(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
     async def _lines(self, exchange: Exchange, reader: LineReader) -> Any:
         async for chunk in exchange.chunks():
             items = [Item(number, line) for number, line in reader.feed(chunk)]
+            exchange.rows += len(items)
             for start in range(0, len(items), STEP_ROWS):
                 yield items[start : start + STEP_ROWS]
                 await asyncio.sleep(0)
         items = [Item(number, line) for number, line in reader.end()]
+        exchange.rows += len(items)
         if items:
             yield items
 

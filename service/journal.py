@@ -9,6 +9,7 @@ event is a function of this file alone, so a replay gives the same model to the 
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -167,6 +168,18 @@ class Journal:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
         self._connection = None
+
+    def size(self) -> int:
+        """Return the bytes of the file and of its WAL."""
+        found = 0
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with contextlib.suppress(OSError):
+                found += path.stat().st_size
+        return found
+
+    def last_seq(self, model: int) -> int:
+        """Return the seq of a model's newest event, 0 without one."""
+        return self._integer("SELECT coalesce(max(seq_last), 0) FROM events WHERE model = ?", model)
 
     def _rows(self, sql: str, *bindings: apsw.SQLiteValue) -> list[tuple[Any, ...]]:
         return list(self._db.execute(sql, bindings))

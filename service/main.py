@@ -11,6 +11,7 @@ from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 
 from aucstream.errors import AucstreamError
 from service.directory import DataDirectory
+from service.logs import AccessLog, logging_to
 from service.settings import Settings
 
 log = logging.getLogger("aucstream")
@@ -20,7 +21,11 @@ REFUSED = 2  # exit status: the process must not start like this
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    with logging_to(sys.stderr, settings.log_format, settings.log_level, access=settings.access_log) as access:
+        return _serve(settings, access)
+
+
+def _serve(settings: Settings, access: AccessLog | None) -> int:
     directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
     try:
         settings.check_start()
@@ -31,7 +36,7 @@ def serve(settings: Settings) -> int:
     try:
         from service.server import run  # compilers and frameworks: not for a refusal, nor for --help
 
-        return run(settings, directory)
+        return run(settings, directory, access)
     finally:
         directory.release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,12 @@ class Model:
         self.queued = 0  # requests handed to the journal and not yet answered
         self.last_event_at: float | None = None
         self.snapshot_seq = -1
+        self.snapshot_tried = 0  # the seq at which a snapshot was last begun
+        self.snapshot_at: float | None = None
+        self.snapshot_failures = 0
+        self.summary: dict[str, Any] | None = None  # the newest evaluation that somebody asked for
+        self.summary_at = 0.0
+        self._summary_seq = -1
         self.waiting: deque[Waiting] = deque()
         self.applying = False
         self.dropped = False
@@ -201,6 +208,19 @@ class Model:
             "last_event_at": None if self.last_event_at is None else timestamp(self.last_event_at),
         }
 
+    @property
+    def summary_due(self) -> bool:
+        """Whether events came after the newest summary."""
+        return self._summary_seq != self.seq
+
+    def summarise(self) -> dict[str, Any]:
+        """Return the answer of GET evaluation; made anew (2 ms) only when events came."""
+        if self.summary is None or self.summary_due:
+            self.summary = self.evaluation.describe(self.pipeline.calibration_line)
+            self._summary_seq = self.seq
+            self.summary_at = time.monotonic()
+        return self.summary
+
     # ---- state -------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -242,6 +262,7 @@ class Model:
             raise BadSnapshot("snapshot", "the state of a model", f"{type(error).__name__}: {error}") from error
         self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
+        self._summary_seq = -1
 
 
 def timestamp(seconds: float) -> str:

@@ -13,6 +13,7 @@ import uvicorn
 
 from service.app import Service, create_app
 from service.directory import DataDirectory
+from service.logs import AccessLog
 from service.protocol import Protocol
 from service.settings import Settings
 
@@ -72,9 +73,9 @@ def server_of(app: Service, settings: Settings) -> Server:
     return server
 
 
-def run(settings: Settings, directory: DataDirectory) -> int:
+def run(settings: Settings, directory: DataDirectory, access: AccessLog | None = None) -> int:
     """Serve on a directory that this process owns; return the exit status."""
-    app = create_app(settings, directory)
+    app = create_app(settings, directory, access)
     server = server_of(app, settings)
     try:
         server.run()

@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import StartRefused
+from service.logs import Format, Level
 
 MIB = 1 << 20
 
@@ -35,6 +36,9 @@ class Settings(BaseSettings):
     expect_existing: bool = Field(default=False, description="refuse to start on a data directory without a journal")
     insecure: bool = Field(default=False, description="allow an address other than loopback without API keys")
     workers: int = Field(default=1, description="must be 1: one process owns a data directory")
+    log_format: Format = Field(default="json", description="json: one object a line, or text")
+    log_level: Level = Field(default="info", description="least level of what is logged: debug, info, warning, error")
+    access_log: bool = Field(default=True, description="a line a request")
     shutdown_seconds: float = Field(default=10.0, gt=0, description="time for requests in flight after SIGTERM")
 
     max_body_bytes: Count = Field(default=8 * MIB, description="largest JSON body")

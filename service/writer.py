@@ -11,12 +11,14 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
 
 from service.errors import JournalUnavailable
+from service.histogram import Histogram
 from service.journal import Command, Journal, Outcome
 
 log = logging.getLogger("aucstream")
@@ -29,10 +31,11 @@ Done = Callable[[Sequence[tuple[Any, Outcome]], BaseException | None], None]
 class Writer:
     """Group commit: `submit` on the loop, `done` is called on the loop."""
 
-    def __init__(self, journal: Journal, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+    def __init__(self, journal: Journal, loop: asyncio.AbstractEventLoop, done: Done, commits: Histogram) -> None:
         self._journal = journal
         self._loop = loop
         self._done = done
+        self._commits = commits
         self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self.failed: str | None = None
@@ -81,7 +84,9 @@ class Writer:
         outcomes: list[Outcome] = []
 
         def work() -> None:
+            began = time.perf_counter()
             outcomes.extend(self._journal.commit([command for command, _ in group]))
+            self._commits.observe(time.perf_counter() - began)
 
         if self.failed is None:
             self._attempt(work)

@@ -33,8 +33,7 @@ def evaluation_router(host: ModelHost) -> APIRouter:
         },
     )
     async def evaluation(name: str) -> Response:
-        model = host.model(name)
-        return Response(_encode(model.evaluation.describe(model.pipeline.calibration_line)), media_type=JSON.decode())
+        return Response(_encode(host.model(name).summarise()), media_type=JSON.decode())
 
     @router.get(
         "/v1/models/{name}/roc",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from service import errors
 from service.description import answer, json_content, problems
 from service.exchange import JSON
 from service.host import ModelHost
+from service.metrics import Metrics
 from service.schemas import Health
+
+KINDS = ("text/plain", "application/openmetrics-text")
 
 _encode = msgspec.json.Encoder().encode
 
 
-def health_router(host: ModelHost) -> APIRouter:
-    """Return the routes of health."""
+def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
+    """Return the routes of health and metrics."""
     router = APIRouter(tags=["health"])
 
     async def live() -> Response:
@@ -39,7 +42,6 @@ def health_router(host: ModelHost) -> APIRouter:
             responses=alive,  # type: ignore[arg-type]
             operation_id=path[1:],
         )
-        router.add_api_route(path, live, methods=["HEAD"], include_in_schema=False, response_class=Response)
     router.add_api_route(
         "/readyz",
         ready,
@@ -52,5 +54,19 @@ def health_router(host: ModelHost) -> APIRouter:
             **problems(errors.JournalUnavailable),
         },
     )
-    router.add_api_route("/readyz", ready, methods=["HEAD"], include_in_schema=False, response_class=Response)
+
+    @router.get(
+        "/metrics",
+        operation_id="metrics",
+        summary="Metrics for Prometheus, or OpenMetrics where `Accept` asks for it",
+        response_class=Response,
+        responses={
+            200: answer("All families", {kind: {"schema": {"type": "string"}} for kind in KINDS}),
+            500: problems()[500],
+        },
+    )
+    async def scrape(request: Request) -> Response:
+        text, kind = metrics.text(request.headers.get("accept", ""))
+        return Response(text, headers={"Content-Type": kind})
+
     return router

@@ -158,11 +158,11 @@ def test_usual_spellings_of_json_are_accepted(service: Running, model: str) -> N
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", "/v1/models/x/learn-one", {"POST"}),
-        ("PATCH", "/v1/models/x", {"GET", "PUT", "DELETE"}),
-        ("POST", "/v1/models", {"GET"}),
-        ("DELETE", "/v1/models/x/snapshot", {"GET", "PUT"}),
-        ("POST", "/livez", {"GET", "HEAD"}),
+        ("GET", "/v1/models/x/learn-one", {"POST", "OPTIONS"}),
+        ("PATCH", "/v1/models/x", {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}),
+        ("POST", "/v1/models", {"GET", "HEAD", "OPTIONS"}),
+        ("DELETE", "/v1/models/x/snapshot", {"GET", "HEAD", "PUT", "OPTIONS"}),
+        ("POST", "/livez", {"GET", "HEAD", "OPTIONS"}),
     ],
 )
 def test_another_method_is_405_with_all_that_are_allowed(
@@ -170,6 +170,9 @@ def test_another_method_is_405_with_all_that_are_allowed(
 ) -> None:
     answer = service.http.request(method, path)
     problem(answer, 405, "method-not-allowed")
+    assert set(re.split(", *", answer.headers["allow"])) == allowed
+    answer = service.http.options(path)
+    assert (answer.status_code, answer.content) == (204, b"")
     assert set(re.split(", *", answer.headers["allow"])) == allowed
 
 

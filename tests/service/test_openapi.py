@@ -71,6 +71,7 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/livez", "get"),
         ("/healthz", "get"),
         ("/readyz", "get"),
+        ("/metrics", "get"),
     }
 
 
