@@ -301,7 +301,7 @@ class Learner(RankingClassifier):
         moved = np.flatnonzero(change.shift)
         if moved.size:
             # Over what moved alone: columns not in use yet must not decide how a sum is rounded.
-            shift = change.shift[moved]
+            shift = change.offset_shift[moved]
             for offset in program.offsets:
                 along = dot(None, shift, fields[offset.weights][moved])
                 fields[offset.field][offset.position] -= offset.sign * along

@@ -229,7 +229,7 @@ class FTRL(Learner):
         w, b = self.coefficients_at(np.arange(d)), self.intercept_
         moved = np.flatnonzero(change.shift)
         if self.intercept and moved.size:
-            b += dot(None, change.shift[moved], w[moved])
+            b += dot(None, change.offset_shift[moved], w[moved])
         w *= change.ratio if change.growth is None else change.ratio / change.growth
         with np.errstate(over="ignore"):
             inverse = np.minimum(np.divide(1.0, change.ratio, out=np.zeros(d), where=change.ratio > 0.0), LARGEST)

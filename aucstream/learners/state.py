@@ -236,3 +236,13 @@ class UnitChange:
     shift: Floats
     carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     growth: Floats | None = None
+
+    @property
+    def offset_shift(self) -> Floats:
+        """The shift (d,) that offsets follow: they move by the old weights times it.
+
+        A raw row at the old origin scores -weights'(shift / growth) in the new units, by the new weights
+        alone, and the rows behind an offset lie about that origin, so there score less offset must not move.
+        About the new origin an old weight would be extrapolated, by what growth has just taken from it.
+        """
+        return self.shift if self.growth is None else self.shift / self.growth

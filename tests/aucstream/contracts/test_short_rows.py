@@ -11,7 +11,7 @@ from aucstream.registry import make
 
 from .models import every_learner
 
-PLACES = (2, 7, 12, 18)
+PLACES = (1, 2, 7, 12, 18)
 
 
 @every_learner
@@ -33,3 +33,21 @@ def test_one_short_row_among_the_first_costs_no_ranking(name):
         got, size = area(rows)
         assert got == pytest.approx(plain, abs=0.02), place
         assert size < 20.0 * largest, place
+
+
+@every_learner
+def test_two_first_rows_that_are_almost_equal_cost_nothing(name):
+    random = np.random.default_rng(3)
+    y = random.random(3000) < 0.5
+    X = random.normal(size=(3000, 5)) + 0.4 * y[:, None]
+    train, test = slice(0, 2000), slice(2000, 3000)
+    twins = X[0] + np.array([[0.0], [1e-5]])
+
+    def scores(rows, labels):
+        return Pipeline(AutoScale(), make(name, {})).partial_fit(rows, labels).decision_function(X[test])
+
+    plain = scores(X[train], y[train])
+    for labels in ([True, False], [False, True]):
+        got = scores(np.r_[twins, X[train]], np.r_[labels, y[train]])
+        assert roc_auc_score(y[test], got) == pytest.approx(roc_auc_score(y[test], plain), abs=0.01), labels
+        assert np.abs(got).max() < 1e3, labels

@@ -136,12 +136,15 @@ def test_units_carry_the_weights_their_zeros_and_the_steps(seed: int, l1: float,
     ratio, shift = np.exp(2.0 * rng.normal(size=7)), rng.normal(size=7)
     ratio[3] = 0.0  # no longer emitted
     growth = np.maximum(ratio, 1.0) if grows else None
-    change = agreement.change(np.where(ratio == 0.0, 1.0, ratio), shift)
-    model.change_units(UnitChange(ratio, shift, change.carry_rows, growth))
+    carry_rows = agreement.change(np.where(ratio == 0.0, 1.0, ratio), shift).carry_rows
+    change = UnitChange(ratio, shift, carry_rows, growth)
+    model.change_units(change)
     expected = w * ratio / (1.0 if growth is None else growth)
     np.testing.assert_allclose(model.coefficients(), expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
     assert (model.coefficients()[expected == 0.0] == 0.0).all()
-    assert model.intercept_ == pytest.approx(b + shift @ w, rel=1e-11, abs=1e-12)
+    assert model.intercept_ == pytest.approx(
+        b + (shift if growth is None else shift / growth) @ w, rel=1e-11, abs=1e-12
+    )
     emitted = ratio > 0.0
     np.testing.assert_allclose(model._field("n")[:7][emitted], (n / np.where(emitted, ratio, 1.0) ** 2)[emitted])
     assert model._field("n")[3] == model._field("z")[3] == 0.0
