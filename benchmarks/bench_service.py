@@ -66,9 +66,7 @@ def free_port() -> int:
 
 def request(path: str, body: bytes, method: str = "POST") -> bytes:
     """Return the bytes of one request."""
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

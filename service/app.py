@@ -18,12 +18,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from aucstream.errors import AucstreamError
-from service.description import components
+from service.admission import SCHEMES, role_needed
+from service.description import add_problems, components
 from service.directory import DataDirectory
 from service.edge import Edge, unrouted
-from service.errors import Disconnected, InvalidQuery
+from service.errors import Disconnected, Forbidden, HostRefused, InvalidQuery, Unauthorized
 from service.exchange import exchange_of
 from service.host import ModelHost
+from service.keys import Role
 from service.logs import AccessLog
 from service.metrics import Metrics
 from service.problems import CONTENT_TYPE, problem_of
@@ -110,10 +112,11 @@ class Service(FastAPI):
                 routes=self.routes,
                 openapi_version="3.1.0",
             )
-            document.setdefault("components", {})["schemas"] = components()
-            for operations in document["paths"].values():
-                for operation in operations.values():
+            document["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
                     _tidy(operation)
+                    _guard(operation, role_needed(method.upper(), path))
             self.openapi_schema = document
         return self.openapi_schema
 
@@ -127,6 +130,16 @@ def _tidy(operation: dict[str, Any]) -> None:
             del responses["422"]
         else:
             del content["application/json"]
+
+
+def _guard(operation: dict[str, Any], role: Role | None) -> None:
+    """Describe the key that an operation needs, and what any operation may be refused with."""
+    if role is None:
+        operation["security"] = []
+        add_problems(operation, HostRefused)
+    else:
+        operation["security"] = [{scheme: [role.name.lower()]} for scheme in SCHEMES]
+        add_problems(operation, HostRefused, Unauthorized, Forbidden)
 
 
 def _problem(error: BaseException, request: Request) -> Response:

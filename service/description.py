@@ -71,6 +71,17 @@ def problems(*kinds: type[AucstreamError]) -> dict[int | str, dict[str, Any]]:
     return described
 
 
+def add_problems(operation: dict[str, Any], *kinds: type[AucstreamError]) -> None:
+    """Add what an operation may be refused with to its answers."""
+    responses = operation["responses"]
+    for status, more in problems(*kinds).items():
+        there = responses.setdefault(str(status), more)
+        content = there["content"]["application/problem+json"]
+        content["examples"].update(more["content"]["application/problem+json"]["examples"])
+        there["description"] = "; ".join(example["value"]["title"] for example in content["examples"].values())
+    operation["responses"] = dict(sorted(responses.items()))
+
+
 def _problem_answer(entry: Entry) -> dict[str, Any]:
     headers: dict[str, Any] = {}
     if entry.status in (429, 503):

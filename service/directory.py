@@ -3,6 +3,7 @@
 DIR/lock                          flock, holds the owner's process number
 DIR/journal.sqlite3 (+ -wal)      the durable truth
 DIR/snapshots/<model>/<seq>.safetensors
+DIR/keys.json                     API keys, hashed (keys.py)
 DIR/spool/                        answers too large for memory; emptied at start
 """
 
@@ -34,6 +35,11 @@ class DataDirectory:
     def snapshots(self) -> Path:
         """The folder of snapshots, one folder a model."""
         return self.path / "snapshots"
+
+    @property
+    def keys(self) -> Path:
+        """The file of API keys."""
+        return self.path / "keys.json"
 
     @property
     def spool(self) -> Path:

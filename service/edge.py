@@ -1,4 +1,4 @@
-"""The one middleware: request ids, hot calls, and a problem document on every exit."""
+"""The one middleware: request ids, admission, hot calls, and a problem document on every exit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import logging
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.admission import Admission
 from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
 from service.exchange import Exchange
 from service.host import ModelHost
 from service.hot import HotCalls
+from service.keys import Keyring
 from service.logs import place_of
 from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
 from service.watch import MODEL_ROUTE, Watch
@@ -31,6 +33,8 @@ class Edge:
             call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
             for call, handler in HotCalls(host).handlers.items()
         }
+        keyring = Keyring(host.directory.keys, host.settings.own_key())
+        self._admission = Admission(host.settings, keyring)
         self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,6 +42,7 @@ class Edge:
         exchange = Exchange(scope, receive, send, self._fixed)
         self._watch.in_flight += 1
         try:
+            self._admission.admit(exchange)
             path = exchange.path
             if exchange.method == "POST" and path.startswith(MODELS):
                 name, _, call = path[len(MODELS) :].partition("/")

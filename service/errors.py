@@ -7,6 +7,7 @@ aucstream.errors.AucstreamError
     │   └── RowsRefused        rows of a -many body; carries the counts so far
     ├── InvalidQuery           a query parameter
     ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
+    ├── Unauthorized, Forbidden, HostRefused
     ├── RouteNotFound, MethodNotAllowed, ModelNotFound
     ├── SpecConflict, LabelConflict
     ├── BodyTooLarge, UnsupportedMedia
@@ -84,6 +85,18 @@ class InvalidQuery(ServiceError):
 
 class InvalidName(ServiceError):
     """A model name is not 1-64 of a-z 0-9 _ -."""
+
+
+class Unauthorized(ServiceError):
+    """No key was shown, or one that is unknown or revoked."""
+
+
+class Forbidden(ServiceError):
+    """The role of the key does not go so far."""
+
+
+class HostRefused(ServiceError):
+    """The request names a host that the service does not answer to (DNS rebinding)."""
 
 
 class RouteNotFound(ServiceError):

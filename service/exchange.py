@@ -11,6 +11,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from service.errors import BodyTooLarge, Disconnected, UnsupportedMedia
+from service.keys import Role
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -41,6 +42,8 @@ class Exchange:
     """
 
     __slots__ = (
+        "api_key",
+        "authorization",
         "began",
         "bytes_in",
         "bytes_out",
@@ -49,11 +52,13 @@ class Exchange:
         "content_type",
         "finished",
         "headers",
+        "hosts",
         "method",
         "path",
         "query",
         "receive",
         "request_id",
+        "role",
         "route",
         "rows",
         "send",
@@ -76,6 +81,10 @@ class Exchange:
         self.content_type: bytes | None = None
         self.content_encoding: bytes | None = None
         self.content_length: int | None = None
+        self.hosts: list[bytes] = []
+        self.authorization: bytes | None = None
+        self.api_key: bytes | None = None
+        self.role: Role | None = None  # of the key that was shown; None where no key is needed
         request_id = trace = None
         for name, value in scope["headers"]:
             if name == b"content-type":
@@ -84,6 +93,12 @@ class Exchange:
                 self.content_length = int(value) if value.isdigit() else None
             elif name == b"content-encoding":
                 self.content_encoding = value
+            elif name == b"host":
+                self.hosts.append(value)
+            elif name == b"authorization":
+                self.authorization = value
+            elif name == b"x-api-key":
+                self.api_key = value
             elif name == b"x-request-id":
                 request_id = value
             elif name == b"traceparent":

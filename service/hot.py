@@ -18,9 +18,11 @@ import numpy as np
 
 from aucstream.errors import AucstreamError, InvalidParams, NonFiniteStep
 from aucstream.pipeline import RowKind
+from service.admission import require
 from service.errors import (
     BodyTooLarge,
     Disconnected,
+    Forbidden,
     InvalidBody,
     InvalidQuery,
     LabelConflict,
@@ -31,6 +33,7 @@ from service.errors import (
 from service.exchange import JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.journal import Mode
+from service.keys import Role
 from service.lines import LineReader
 from service.model import Learned, Model
 from service.problems import MAX_ERRORS, field_errors
@@ -228,6 +231,7 @@ class HotCalls:
         body = predict_body(data)
         try:
             if body.id is not None:
+                require(exchange, Role.WRITE)
                 checked_id(body.id)
             if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
                 check_features(body.features, self.limits)
@@ -407,7 +411,9 @@ class HotCalls:
             if start:
                 await asyncio.sleep(0)
             seq = model.seq
-            parts.extend(part for part in self._predictions(items[start : start + STEP_ROWS], model, skip=False))
+            parts.extend(
+                part for part in self._predictions(exchange, items[start : start + STEP_ROWS], model, skip=False)
+            )
         await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(parts), seq))
 
     async def _predict_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
@@ -417,14 +423,14 @@ class HotCalls:
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
                 async for items in self._lines(exchange, reader):
-                    for part in self._predictions(items, model, skip=skip):
+                    for part in self._predictions(exchange, items, model, skip=skip):
                         spool.write(part)
                         spool.write(b"\n")
             except Refused as error:
                 raise RowsRefused(error.cause, {"errors": error.entries()}) from error
             await _send_spool(exchange, spool)
 
-    def _predictions(self, items: Sequence[Item], model: Model, *, skip: bool) -> list[bytes]:
+    def _predictions(self, exchange: Exchange, items: Sequence[Item], model: Model, *, skip: bool) -> list[bytes]:
         rows: list[Features] = []
         bad: dict[int, bytes] = {}
         at: list[int] = []
@@ -435,9 +441,12 @@ class HotCalls:
                 body = predict_body(raw)
                 _refuse_explain(body.explain)
                 if body.id is not None:
+                    require(exchange, Role.WRITE)
                     checked_id(body.id)
                 check_features(body.features, self.limits)
                 model.pipeline.check_rows([body.features], model.kind)
+            except Forbidden:
+                raise
             except AucstreamError as error:
                 if place < 0:
                     raise located(error, -1 - place) from None

@@ -11,6 +11,7 @@ from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 
 from aucstream.errors import AucstreamError
 from service.directory import DataDirectory
+from service.keys import Keyring
 from service.logs import AccessLog, logging_to
 from service.settings import Settings
 
@@ -28,7 +29,8 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings, access: AccessLog | None) -> int:
     directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
     try:
-        settings.check_start()
+        keys = Keyring(directory.keys, settings.own_key()).check()
+        settings.check_start(keys=keys)
         directory.acquire()
     except AucstreamError as error:
         log.critical("start: expected %s", error.message)

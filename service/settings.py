@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, CliSuppress, NoDecode, SettingsConfigDict
 
 from service.errors import StartRefused
+from service.keys import MIN_OWN_KEY
 from service.logs import Format, Level
 
 MIB = 1 << 20
@@ -35,6 +36,15 @@ class Settings(BaseSettings):
     )
     expect_existing: bool = Field(default=False, description="refuse to start on a data directory without a journal")
     insecure: bool = Field(default=False, description="allow an address other than loopback without API keys")
+    allowed_hosts: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="names that a request's Host may have (a,b,…), beside localhost and addresses; * is any. Without keys "
+        "no other is answered; with keys any is, unless some are listed here",
+    )
+    admin_key: CliSuppress[SecretStr | None] = Field(
+        default=None, description="an admin key of your own; AUCSTREAM_ADMIN_KEY, never a flag: flags are public"
+    )
+    admin_key_file: Path | None = Field(default=None, description="file with an admin key of your own")
     workers: int = Field(default=1, description="must be 1: one process owns a data directory")
     log_format: Format = Field(default="json", description="json: one object a line, or text")
     log_level: Level = Field(default="info", description="least level of what is logged: debug, info, warning, error")
@@ -70,8 +80,36 @@ class Settings(BaseSettings):
     snapshot_every_rows: Count = Field(default=100_000, description="rows of a model between background snapshots")
     snapshot_keep: int = Field(default=2, ge=2, description="snapshots kept per model")
 
-    def check_start(self) -> None:
-        """Raise StartRefused if the process must not start like this."""
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        names = [value] if isinstance(value, str) else value
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return [part.strip() for name in names for part in name.split(",") if part.strip()]
+        return names
+
+    def own_key(self) -> str | None:
+        """Return the admin key that the operator brings, or raise StartRefused."""
+        if self.admin_key is not None and self.admin_key_file is not None:
+            raise StartRefused("one of AUCSTREAM_ADMIN_KEY and AUCSTREAM_ADMIN_KEY_FILE, got both")
+        if self.admin_key is not None:
+            name, key = "AUCSTREAM_ADMIN_KEY", self.admin_key.get_secret_value()
+        elif self.admin_key_file is not None:
+            name = f"the admin key in {self.admin_key_file}"
+            try:
+                key = self.admin_key_file.read_text("ascii").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise StartRefused(f"{name} to be readable text: {error}") from error
+        else:
+            return None
+        if len(key) < MIN_OWN_KEY or not (key.isascii() and key.isprintable() and " " not in key):
+            raise StartRefused(
+                f"{name} to be {MIN_OWN_KEY} random characters or more, visible ASCII (openssl rand -hex 32)"
+            )
+        return key
+
+    def check_start(self, *, keys: bool = False) -> None:
+        """Raise StartRefused if the process must not start like this; `keys`: there are API keys."""
         concurrency = os.environ.get("WEB_CONCURRENCY", "1").strip() or "1"
         if self.workers != 1 or concurrency != "1":
             told = f"workers={self.workers}" if self.workers != 1 else f"WEB_CONCURRENCY={concurrency}"
@@ -79,10 +117,11 @@ class Settings(BaseSettings):
                 f"one worker, got {told}: one process owns a data directory and holds its models in memory; "
                 "several workers would each learn a different part of the stream"
             )
-        if not self.insecure and not _is_loopback(self.host):
+        if not (self.insecure or keys or _is_loopback(self.host)):
             raise StartRefused(
                 f"a loopback address, got host={self.host}: there are no API keys, so anyone who reaches this "
-                "address could read and change every model; say --insecure to listen there all the same"
+                "address could read and change every model; make one with `aucstream keys create --data-dir "
+                f"{self.data_dir} --role admin`, or say --insecure to listen there all the same"
             )
 
 

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from aucstream import __version__
 from aucstream.cli.chosen import Chosen, chosen_map, chosen_models
+from aucstream.cli.keys import keys
 from aucstream.cli.plot import check_plot, draw
 from aucstream.constraints import rules_of
 from aucstream.errors import BadRow, BadSnapshot, InvalidBlock, InvalidParams
@@ -245,6 +246,9 @@ def serve(context: typer.Context) -> None:
     """Start the HTTP service; `aucstream serve --help` lists its settings."""
     service = importlib.import_module("service.main")
     raise SystemExit(service.main(context.args))
+
+
+app.add_typer(keys)
 
 
 @app.command()
