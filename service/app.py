@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -48,9 +49,13 @@ class Service(FastAPI):
     """FastAPI behind one plain middleware that serves the hot calls itself."""
 
     def __init__(
-        self, settings: Settings, directory: DataDirectory | None = None, access: AccessLog | None = None
+        self,
+        settings: Settings,
+        directory: DataDirectory | None = None,
+        access: AccessLog | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.model_host = ModelHost(settings, directory)
+        self.model_host = ModelHost(settings, directory, clock)
         self.watch = Watch(access)
         self.fatal: BaseException | None = None  # recovery failed: the process must end
         self.when_fatal: Callable[[], None] | None = None
@@ -184,7 +189,10 @@ async def _recover(app: Service) -> None:
 
 
 def create_app(
-    settings: Settings | None = None, directory: DataDirectory | None = None, access: AccessLog | None = None
+    settings: Settings | None = None,
+    directory: DataDirectory | None = None,
+    access: AccessLog | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Service:
     """Return the application; when it starts it takes the data directory and reads it.
 
@@ -196,5 +204,7 @@ def create_app(
         One that this process owns already.
     access : AccessLog, optional
         Where the line of each request goes.
+    clock : callable, optional
+        Seconds since 1970: what decides when an example expires.
     """
-    return Service(Settings() if settings is None else settings, directory, access)
+    return Service(Settings() if settings is None else settings, directory, access, clock)

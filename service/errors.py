@@ -9,9 +9,10 @@ aucstream.errors.AucstreamError
     ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
     ├── Unauthorized, Forbidden, HostRefused
     ├── RouteNotFound, MethodNotAllowed, ModelNotFound
-    ├── SpecConflict, LabelConflict
+    ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
+    ├── UnknownId, ExpiredId
     ├── BodyTooLarge, UnsupportedMedia
-    ├── QueueFull, TooManyModels
+    ├── QueueFull, PendingFull, TooManyModels
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
 aucstream.errors.AucstreamError
@@ -121,7 +122,27 @@ class SpecConflict(ServiceError):
 
 
 class LabelConflict(ServiceError):
-    """The id was learned before, with the other label."""
+    """The other label came first for this id; member `first_label`."""
+
+
+class FeaturesConflict(ServiceError):
+    """The id was predicted before, with other features."""
+
+
+class AlreadyLabelled(ServiceError):
+    """A prediction for an id that was learned, and whose own prediction is not remembered."""
+
+
+class LabelExpiredNegative(ServiceError):
+    """A positive label for an example that was learned as negative when its time was over."""
+
+
+class UnknownId(ServiceError):
+    """A label for an id of which nothing is known, or not any more."""
+
+
+class ExpiredId(ServiceError):
+    """The time to label this example was over, and it was discarded."""
 
 
 class BodyTooLarge(ServiceError):
@@ -134,6 +155,10 @@ class UnsupportedMedia(ServiceError):
 
 class QueueFull(ServiceError):
     """More is waiting for the journal than the limits allow."""
+
+
+class PendingFull(ServiceError):
+    """As many examples wait for their label as the model's spec allows."""
 
 
 class TooManyModels(ServiceError):

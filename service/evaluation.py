@@ -46,8 +46,13 @@ class Evaluation:
         line: tuple[float, float] | None,
         *,
         judge: bool,
+        given: Sequence[float | None] = (),
     ) -> None:
-        """Take rows with finite scores; `line` is slope and intercept of the calibration before them."""
+        """Take rows with finite scores; `line` is slope and intercept of the calibration before them.
+
+        `given` are the probabilities of rows that were predicted before: those are judged by what
+        was answered then. Empty, or one a row (None: not predicted).
+        """
         sign_list, score_list = signs.tolist(), scores.tolist()
         if signs.size <= FEW:
             for sign, score in zip(sign_list, score_list, strict=True):
@@ -58,15 +63,23 @@ class Evaluation:
             self.total.update_many(signs, scores)
         self.examples += signs.size
         if judge:
-            self._judge(sign_list, score_list, line)
+            self._judge(sign_list, score_list, line, given or [None] * len(sign_list))
 
-    def _judge(self, signs: Sequence[float], scores: Sequence[float], line: tuple[float, float] | None) -> None:
+    def _judge(
+        self,
+        signs: Sequence[float],
+        scores: Sequence[float],
+        line: tuple[float, float] | None,
+        given: Sequence[float | None],
+    ) -> None:
         # One row at a time: a vectorised exp or sum may differ in the last bit with the cut.
         slope, intercept = line if line is not None else (0.0, 0.0)
         log_loss, brier = self.log_loss, self.brier
-        for sign, score in zip(signs, scores, strict=True):
+        for sign, score, probability in zip(signs, scores, given, strict=True):
             z = slope * score + intercept
-            if z >= 0.0:
+            if probability is not None:
+                p = probability
+            elif z >= 0.0:
                 p = 1.0 / (1.0 + math.exp(-z))
             else:
                 e = math.exp(z) if z > -700.0 else 0.0

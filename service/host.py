@@ -12,7 +12,8 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from service.errors import (
 )
 from service.evaluation import Evaluation
 from service.histogram import Histogram
+from service.ids import STEP_BYTES, STEP_ROWS
 from service.journal import (
     Append,
     Appended,
@@ -42,14 +44,19 @@ from service.journal import (
     CreateModel,
     DropModel,
     Journal,
+    Keep,
+    Kept,
     Kind,
     Mode,
     ModelRecord,
     Outcome,
     Prune,
+    Settled,
+    Sweep,
+    Swept,
 )
-from service.model import Learned, Model, Waiting, packed, spec_in, taken_of, unpacked
-from service.rows import Rows
+from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
+from service.rows import Predictions, Rows, features_of
 from service.settings import Settings
 from service.spec import ModelSpec
 from service.writer import Writer
@@ -58,17 +65,35 @@ log = logging.getLogger("aucstream")
 
 SLICE_SECONDS = 0.002  # rows are applied for about this long before the loop looks elsewhere
 PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
+KINDS = frozenset(Kind)
+SWEEP_SECONDS = 1.0  # between two looks at what has expired
 YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A request's rows at the journal."""
+
+    model: Model
+    rows: Rows | Predictions
+    at: float
+    future: asyncio.Future[Any]
 
 
 class ModelHost:
     """Owns the data directory and all models."""
 
-    def __init__(self, settings: Settings, directory: DataDirectory | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        directory: DataDirectory | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.settings = settings
+        self.clock = clock
         self.directory = directory or DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
         self.archive = Archive(self.directory.snapshots, settings.snapshot_keep)
-        self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids)
+        self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids, settings.id_seconds)
         self.models: dict[str, Model] = {}
         self.ready = False
         self.draining = False
@@ -85,6 +110,8 @@ class ModelHost:
         self._snapshotting: set[int] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._sweeping = False
 
     # ---- start -------------------------------------------------------------------------------
 
@@ -112,6 +139,7 @@ class ModelHost:
             self.models[model.name] = model
         self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)
         self._writer.start()
+        self._sweeper = asyncio.get_running_loop().create_task(self._keep_sweeping())
         self.ready = True
         log.info(
             "ready: %d models, %d rows replayed, %.1f s, durability %s",
@@ -156,7 +184,11 @@ class ModelHost:
                 f"restore a readable snapshot in {self.directory.snapshots / str(record.model)}"
             )
         model.counts = Counts()  # what was replayed was counted when it came
-        self.journal.start_model(model.number, model.seq)
+        self.journal.start_model(model.number, model.seq, model.spec.pending)
+        model.pending = self.journal.ids.waiting[model.number]
+        first = self.journal.ids.first_waiting(model.number) if model.kind is None else None
+        if first is not None:  # the form of the rows is settled by what waits, too
+            model.kind = model.pipeline.check_rows([features_of(first.features)], None)
         log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
         return model
 
@@ -168,7 +200,7 @@ class ModelHost:
                     f"model {model.name}: events {model.seq + 1} to {event.seq_first - 1}, they are neither in a "
                     "readable snapshot nor in the journal: restore the missing file, or delete the model's rows"
                 )
-            if event.kind != Kind.LEARN:
+            if event.kind not in KINDS:
                 raise StartRefused(f"events this version knows, got kind {event.kind} of model {model.name}")
             self.replayed += model.replay(event)
             now = time.monotonic()
@@ -191,8 +223,12 @@ class ModelHost:
     async def stop(self) -> None:
         """Apply what is queued, snapshot every model, close the journal, give the directory up."""
         self.draining = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         if self._writer is not None:
-            while self._writer.failed is None and any(model.queued for model in self.models.values()):
+            while self._writer.failed is None and (
+                self._sweeping or any(model.queued for model in self.models.values())
+            ):
                 await asyncio.sleep(0.005)
             while self._snapshotting:
                 await asyncio.sleep(0.005)
@@ -280,13 +316,23 @@ class ModelHost:
         base: bytes | None = None,
         replaces: Model | None = None,
     ) -> Model:
-        now, seed = time.time(), secrets.randbits(31)
+        now, seed = self.clock(), secrets.randbits(31)
         seq = 0 if state is None else int(state[1]["seq"])
+        model = Model(ModelRecord(0, name, canonical, now, seq, seed))
         number = await self._submit(
-            CreateModel(name, canonical, now, seed, base, seq, None if replaces is None else replaces.number)
+            CreateModel(
+                name,
+                canonical,
+                now,
+                seed,
+                base,
+                seq,
+                None if replaces is None else replaces.number,
+                model.spec.pending,
+            )
         )
         assert isinstance(number, int)
-        model = Model(ModelRecord(number, name, canonical, now, seq, seed))
+        model.number = number
         if state is not None:
             model.restore(*state)
         self.models[name] = model
@@ -335,7 +381,7 @@ class ModelHost:
     @property
     def unwritten_rows(self) -> int:
         """Rows that were handed to the journal and are not in it yet."""
-        applying = sum(len(each.signs) - len(each.scores) for model in self.models.values() for each in model.waiting)
+        applying = sum(len(each) - len(each.scores) for model in self.models.values() for each in model.waiting)
         return self.waiting_rows - applying
 
     # ---- learning ----------------------------------------------------------------------------
@@ -349,13 +395,40 @@ class ModelHost:
             and self.waiting_bytes + size <= self.settings.max_queue_bytes
         )
 
-    def learn(self, model: Model, rows: Rows, kind: RowKind | None, mode: Mode) -> asyncio.Future[Learned]:
-        """Queue checked rows; the future is done when they are durable and applied.
+    def learn(
+        self, model: Model, rows: Rows, kind: RowKind | None, mode: Mode, event: Kind = Kind.LEARN
+    ) -> asyncio.Future[Learned]:
+        """Queue checked rows, or labels (Kind.LABEL); the future is done when they are durable and applied.
 
         Raises
         ------
         QueueFull, JournalUnavailable, NotReady, ModelNotFound, InvalidBlock
         """
+        self._admit(model, rows, kind)
+        future: asyncio.Future[Learned] = asyncio.get_running_loop().create_future()
+        now = self.clock()
+        self._send(
+            Append(model.number, event, rows.payload, rows.signs, rows.ids, mode, now, rows.weights, rows.digest),
+            Ticket(model, rows, now, future),
+        )
+        return future
+
+    def keep(self, model: Model, rows: Predictions, kind: RowKind | None, mode: Mode) -> asyncio.Future[Kept]:
+        """Queue predictions that wait for their labels; the future is done when they are durable.
+
+        Raises
+        ------
+        QueueFull, JournalUnavailable, NotReady, ModelNotFound, InvalidBlock
+        """
+        self._admit(model, rows, kind)
+        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
+        now = self.clock()
+        self._send(
+            Keep(model.number, rows.ids, rows.features, rows.firsts, mode, now), Ticket(model, rows, now, future)
+        )
+        return future
+
+    def _admit(self, model: Model, rows: Rows | Predictions, kind: RowKind | None) -> None:
         if self._writer is None:
             raise self.not_ready()
         if self._writer.failed is not None:
@@ -364,26 +437,36 @@ class ModelHost:
             raise ModelNotFound(model.name, [name for name in self.models if name != model.name])
         if model.fault is not None:
             raise ModelFaulted("model", "a model without a fault", model.name)
-        count = len(rows)
-        if not self.has_room(count, rows.size):
+        if not self.has_room(len(rows), rows.size):
             raise QueueFull(
                 "queue",
                 f"at most {self.settings.max_queue_rows} rows or {self.settings.max_queue_bytes} bytes waiting",
             )
         if model.kind is not kind and model.kind != kind:
             if model.kind is not None:
-                model.pipeline.check_rows(rows.features[:1], model.kind)
+                model.pipeline.check_rows(rows.sample, model.kind)
             model.kind = kind
-        future: asyncio.Future[Learned] = asyncio.get_running_loop().create_future()
-        model.queued += 1
-        self.waiting_rows += count
-        self.waiting_bytes += rows.size
-        now = time.time()
-        self._writer.submit(
-            Append(model.number, Kind.LEARN, rows.payload, rows.signs, rows.ids, mode, now),
-            (model, rows, now, future),
-        )
-        return future
+
+    def _send(self, command: Command, ticket: Ticket) -> None:
+        assert self._writer is not None
+        ticket.model.queued += 1
+        self.waiting_rows += len(ticket.rows)
+        self.waiting_bytes += ticket.rows.size
+        self._writer.submit(command, ticket)
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            if not self._sweeping:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Let what is due expire, in steps."""
+        if self._writer is None or self._writer.failed is not None or self.draining:
+            return
+        if self.has_room(STEP_ROWS, STEP_BYTES):
+            self._sweeping = True
+            self._writer.submit(Sweep(self.clock()), None)
 
     async def wait_for_room(self, rows: int, size: int) -> None:
         """Wait until a stream may queue its next rows."""
@@ -407,40 +490,76 @@ class ModelHost:
                         token.set_exception(self.journal_error())
                     else:
                         token.set_result(outcome)
-                continue
-            model, rows, at, future = token
-            if refusal is not None:
-                self._release(len(rows), rows.size)
-                model.queued -= 1
-                if not future.done():
-                    future.set_exception(self.journal_error())
-                continue
-            assert isinstance(outcome, Appended)
-            self._take(model, rows, at, future, outcome)
-            touched[model.number] = model
+            elif token is None:
+                self._sweeping = False
+                if isinstance(outcome, Swept):
+                    self._take_swept(outcome, touched)
+            else:
+                assert isinstance(token, Ticket)
+                if refusal is not None:
+                    self._return(token, self.journal_error())
+                else:
+                    assert isinstance(outcome, Appended | Kept)
+                    self._take(token, outcome)
+                    touched[token.model.number] = token.model
         for model in touched.values():
             if not model.applying:
                 self._apply(model)
 
-    def _take(self, model: Model, rows: Rows, at: float, future: asyncio.Future[Learned], appended: Appended) -> None:
-        features, signs, weights = taken_of(rows, appended)
-        model.counts.learned += len(signs)
-        model.counts.duplicates += len(appended.duplicates)
-        self._release(len(rows) - len(signs), 0 if signs else rows.size)
-        if not signs:
-            model.queued -= 1
-            if model.seq == 0 and model.queued == 0 and not model.waiting:
-                model.kind = None  # nothing was ever learned: the form of the rows is still open
-            if not future.done():
-                future.set_result(Learned(appended, []))
-            return
+    def _return(self, ticket: Ticket, error: AucstreamError) -> None:
+        """Tell a request that nothing will come of it."""
+        self._release(len(ticket.rows), ticket.rows.size)
+        ticket.model.queued -= 1
+        if not ticket.future.done():
+            ticket.future.set_exception(error)
+
+    def _take(self, ticket: Ticket, outcome: Appended | Kept) -> None:
+        """Queue what a transaction decided about a request for being applied, or answer at once."""
+        model = ticket.model
+        for settled in outcome.expired if isinstance(outcome, Appended) else outcome.settled:
+            self._take_settled(model, settled)
+        model.pending = outcome.pending
         if model.fault is not None:
-            self._release(len(signs), rows.size)
-            model.queued -= 1
-            if not future.done():
-                future.set_exception(ModelFaulted("model", "a model without a fault", model.name))
+            self._return(ticket, ModelFaulted("model", "a model without a fault", model.name))
             return
-        model.waiting.append(Waiting(appended, features, signs, weights, at, rows.size, future, []))
+        model.note(outcome)
+        waiting: Waiting | None = None
+        if isinstance(outcome, Appended):
+            assert isinstance(ticket.rows, Rows)
+            if outcome.taken is None or outcome.taken:
+                waiting = waiting_of(ticket.rows, outcome, ticket.at, ticket.future)
+        self._release(len(ticket.rows), ticket.rows.size)
+        if waiting is not None:
+            self._queue(model, waiting)
+            return
+        model.queued -= 1
+        model.settle_kind()
+        if not ticket.future.done():
+            ticket.future.set_result(Learned(outcome, []) if isinstance(outcome, Appended) else outcome)
+
+    def _take_settled(self, model: Model, settled: Settled) -> None:
+        model.note(settled)
+        if model.fault is None:
+            model.queued += 1
+            self._queue(model, waiting_settled(settled))
+
+    def _take_swept(self, swept: Swept, touched: dict[int, Model]) -> None:
+        models = {model.number: model for model in self.models.values()} if swept.settled else {}
+        for number, events, pending in swept.settled:
+            model = models.get(number)
+            if model is None:  # deleted meanwhile
+                continue
+            for settled in events:
+                self._take_settled(model, settled)
+            model.pending = pending
+            touched[number] = model
+        if swept.more:
+            self._sweep()
+
+    def _queue(self, model: Model, waiting: Waiting) -> None:
+        self.waiting_rows += len(waiting)
+        self.waiting_bytes += waiting.size
+        model.waiting.append(waiting)
 
     def _release(self, rows: int, size: int) -> None:
         self.waiting_rows -= rows
@@ -470,7 +589,7 @@ class ModelHost:
                 reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
                 log.critical("model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True)
                 self._release(
-                    sum(len(waiting.signs) - len(waiting.scores) for waiting in model.waiting),
+                    sum(len(waiting) - len(waiting.scores) for waiting in model.waiting),
                     sum(waiting.size for waiting in model.waiting),
                 )
                 model.set_aside(reason)

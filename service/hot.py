@@ -1,4 +1,4 @@
-"""The hot calls: learn-one, predict-one and their -many forms, straight on ASGI.
+"""The hot calls: learn-one, predict-one, label-one and their -many forms, straight on ASGI.
 
 They are described in the OpenAPI document by `routes/learning.py` like all others.
 """
@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 import numpy as np
 
+from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, InvalidParams, NonFiniteStep
 from aucstream.pipeline import RowKind
 from service.admission import require
@@ -25,26 +26,30 @@ from service.errors import (
     Forbidden,
     InvalidBody,
     InvalidQuery,
-    LabelConflict,
     NonFiniteScore,
     RowsRefused,
     ServiceError,
 )
 from service.exchange import JSON, NDJSON, Exchange
 from service.host import ModelHost
-from service.journal import Mode
+from service.journal import Kind, Mode
 from service.keys import Role
 from service.lines import LineReader
 from service.model import Learned, Model
 from service.problems import MAX_ERRORS, field_errors
 from service.rows import (
     Features,
+    LabelBody,
+    LearnBody,
+    PredictBody,
+    Predictions,
     RowLimits,
     Rows,
     check_features,
     checked_id,
     checked_row,
     compact,
+    label_body,
     learn_body,
     located,
     predict_body,
@@ -67,10 +72,15 @@ class Item(NamedTuple):
     raw: bytes | msgspec.Raw | None
 
 
+def _no_payload(_taken: Sequence[int] | None) -> bytes:
+    return b""  # an event of labels is made of the predictions they belong to
+
+
 class Batch:
     """Rows of a -many body on their way to the journal."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: Kind) -> None:
+        self.event = event
         self.features: list[Features] = []
         self.signs: list[float] = []
         self.weights: list[float] = []
@@ -78,6 +88,24 @@ class Batch:
         self.raws: list[bytes | msgspec.Raw] = []
         self.places: list[int] = []
         self.size = 0
+
+    def add(self, place: int, raw: bytes | msgspec.Raw, body: LearnBody, sign: float, size: int) -> None:
+        """Add a row to learn."""
+        self.features.append(body.features)
+        self.signs.append(sign)
+        self.weights.append(body.weight)
+        self.ids.append(body.id)
+        self.raws.append(raw)
+        self.places.append(place)
+        self.size += size
+
+    def add_label(self, place: int, body: LabelBody, size: int) -> None:
+        """Add a label by id."""
+        sign = sign_of(body.label, "$.label")
+        self.ids.append(checked_id(body.id))
+        self.signs.append(sign)
+        self.places.append(place)
+        self.size += size
 
     def __len__(self) -> int:
         return len(self.signs)
@@ -100,7 +128,7 @@ class Batch:
             None if all(weight == 1.0 for weight in self.weights) else self.weights,
             self.ids if self.with_ids else None,
             self.size,
-            self.payload,
+            _no_payload if self.event is Kind.LABEL else self.payload,
         )
 
 
@@ -132,7 +160,7 @@ class Tally:
         appended = learned.appended
         self.seq = max(self.seq, appended.seq_last)
         self.duplicates += len(appended.duplicates)
-        self.accepted += len(learned.scores)
+        self.accepted += len(learned.scores) + len(appended.held - appended.duplicates.keys())
         taken = appended.taken
         for row, score in enumerate(learned.scores):
             if not math.isfinite(score):
@@ -142,7 +170,7 @@ class Tally:
                 self.note(place, "", "the step would leave the model non-finite: the row was skipped")
 
     def counts(self) -> dict[str, Any]:
-        """Return the answer of learn-many."""
+        """Return the answer of learn-many and label-many."""
         return {
             "accepted": self.accepted,
             "duplicates": self.duplicates,
@@ -150,12 +178,6 @@ class Tally:
             "seq": self.seq,
             "errors": self.errors,
         }
-
-
-def conflict_of(first_sign: float, pointer: str) -> LabelConflict:
-    """Return the error of an id that was learned with the other label."""
-    first = "positive" if first_sign > 0 else "negative"
-    return LabelConflict("id", f"the label it was learned with first ({first})", pointer=pointer)
 
 
 Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
@@ -186,7 +208,9 @@ class HotCalls:
         self.handlers = {
             "learn-one": _counted(self.learn_one),
             "predict-one": _counted(self.predict_one),
+            "label-one": _counted(self.label_one),
             "learn-many": _counted(self.learn_many),
+            "label-many": _counted(self.label_many),
             "predict-many": _counted(self.predict_many),
         }
 
@@ -218,14 +242,38 @@ class HotCalls:
             if not math.isfinite(score):
                 raise NonFiniteStep("row", [0], np.array(learned.scores))
             answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
-        elif appended.conflicts:
-            raise conflict_of(appended.conflicts[0], "/label")
+        elif appended.refused:
+            raise appended.refused[0].error()
         else:
             answer = b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
         await exchange.answer(200, answer)
 
+    async def label_one(self, exchange: Exchange, model: Model) -> None:
+        """Learn the prediction that waits under an id; answers when that is durable and applied."""
+        exchange.require(JSON)
+        data = await exchange.body(self.settings.max_body_bytes)
+        body = label_body(data)
+        try:
+            sign = sign_of(body.label, "$.label")
+            checked_id(body.id)
+        except AucstreamError as error:
+            raise located(error) from None
+        rows = Rows([], [sign], None, [body.id], len(data), _no_payload)
+        learned = await self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL)
+        appended = learned.appended
+        if appended.refused:
+            raise appended.refused[0].error()
+        if learned.scores and not math.isfinite(learned.scores[0]):
+            raise NonFiniteStep("row", [0], np.array(learned.scores))
+        if learned.scores:
+            answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
+        else:
+            seq = appended.duplicates.get(0, appended.seq_last)
+            answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in appended.duplicates))
+        await exchange.answer(202 if 0 in appended.held else 200, answer)
+
     async def predict_one(self, exchange: Exchange, model: Model) -> None:
-        """Score one example with the state after event `seq`."""
+        """Score one example with the state after event `seq`; with an id it waits for its label."""
         exchange.require(JSON)
         data = await exchange.body(self.settings.max_body_bytes)
         body = predict_body(data)
@@ -236,30 +284,49 @@ class HotCalls:
             if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
                 check_features(body.features, self.limits)
             rows: list[Features] = [body.features]
-            model.pipeline.check_rows(rows, model.kind)
+            kind = model.pipeline.check_rows(rows, model.kind)
         except AucstreamError as error:
             raise located(error) from None
         scores, probabilities = score(model, rows)
-        answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(scores[0]), _encode(probabilities[0]), model.seq)
-        if body.explain:
-            answer += b',"contributions":%s' % _encode(contributions(model, body.features))
+        first = (scores[0], probabilities[0], model.seq)
+        told = contributions(model, body.features) if body.explain else None
+        if body.id is not None:
+            predictions = Predictions()
+            predictions.add(body.id, body.features, *first)
+            kept = await self.host.keep(model, predictions, kind, Mode.ALL)
+            if kept.refused:
+                raise kept.refused[0].error()
+            before = kept.answers[0]
+            assert before is not None
+            if first != before[1:]:  # contributions belong to the score they add up to
+                first, told = before[1:], None
+        answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
+        if told is not None:
+            answer += b',"contributions":%s' % _encode(told)
         await exchange.answer(200, answer + b"}")
 
-    # ---- many rows: learn --------------------------------------------------------------------
+    # ---- many rows: learn and label ----------------------------------------------------------
 
     async def learn_many(self, exchange: Exchange, model: Model) -> None:
         """Learn a JSON array (all or nothing) or NDJSON lines (streamed)."""
+        await self._take_many(exchange, model, Kind.LEARN)
+
+    async def label_many(self, exchange: Exchange, model: Model) -> None:
+        """Label by id from a JSON array (all or nothing) or NDJSON lines (streamed)."""
+        await self._take_many(exchange, model, Kind.LABEL)
+
+    async def _take_many(self, exchange: Exchange, model: Model, event: Kind) -> None:
         skip = on_error(exchange)
         if exchange.require(JSON, NDJSON) == JSON:
             if skip:
                 raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
-            await self._learn_array(exchange, model)
+            await self._take_array(exchange, model, event)
         else:
-            await self._learn_lines(exchange, model, skip=skip)
+            await self._take_lines(exchange, model, event, skip=skip)
 
-    async def _learn_array(self, exchange: Exchange, model: Model) -> None:
+    async def _take_array(self, exchange: Exchange, model: Model, event: Kind) -> None:
         items = await self._array(exchange)
-        batch = Batch()
+        batch = Batch(event)
         kind = model.kind
         for start in range(0, len(items), STEP_ROWS):
             if start:
@@ -267,13 +334,13 @@ class HotCalls:
             kind = self._decode(batch, items[start : start + STEP_ROWS], model, kind, None)
         tally = Tally(model)
         if batch.signs:
-            learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL)
-            for row, first_sign in learned.appended.conflicts.items():
-                raise conflict_of(first_sign, f"/{row}/label")
+            learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL, event)
+            for row, refusal in learned.appended.refused.items():
+                raise refusal.error(f"/{row}")
             tally.settle(learned, range(1, len(batch) + 1))
         await exchange.answer(200, _encode(tally.counts()))
 
-    async def _learn_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
+    async def _take_lines(self, exchange: Exchange, model: Model, event: Kind, *, skip: bool) -> None:
         mode = Mode.SKIP if skip else Mode.ABORT
         reader = LineReader(self.settings.max_line_bytes)
         tally = Tally(model)
@@ -281,7 +348,7 @@ class HotCalls:
         kind = model.kind
         try:
             async for items in self._lines(exchange, reader):
-                batch = Batch()
+                batch = Batch(event)
                 refused: AucstreamError | None = None
                 try:
                     kind = self._decode(batch, items, model, kind, tally if skip else None)
@@ -290,7 +357,7 @@ class HotCalls:
                 if batch.signs:
                     rows = batch.rows()
                     await self.host.wait_for_room(len(rows), rows.size)
-                    flying.append((self.host.learn(model, rows, kind, mode), batch))
+                    flying.append((self.host.learn(model, rows, kind, mode, event), batch))
                 # With ids a batch may stop at a conflict: nothing after it may be under way.
                 while len(flying) >= (1 if rows_stop(batch, mode) or refused else IN_FLIGHT):
                     await self._settle(flying, tally, mode)
@@ -321,8 +388,8 @@ class HotCalls:
         learned = await asyncio.shield(future)  # a stream that is cancelled still counts what it sent
         flying.popleft()
         tally.settle(learned, batch.places)
-        for row, first_sign in learned.appended.conflicts.items():
-            error = conflict_of(first_sign, "/label")
+        for row, refusal in learned.appended.refused.items():
+            error = refusal.error()
             if mode is Mode.ABORT:
                 raise Refused(batch.places[row], error)
             tally.refuse(batch.places[row], error)
@@ -340,22 +407,17 @@ class HotCalls:
             try:
                 if raw is None:
                     raise BodyTooLarge("line", f"at most {self.settings.max_line_bytes} bytes a line")
-                body = learn_body(raw)
                 size = len(bytes(raw)) if isinstance(raw, msgspec.Raw) else len(raw)
-                sign = checked_row(body, size, self.limits)
+                if batch.event is Kind.LABEL:
+                    batch.add_label(place, label_body(raw), size)
+                else:
+                    body = learn_body(raw)
+                    batch.add(place, raw, body, checked_row(body, size, self.limits), size)
             except AucstreamError as error:
                 kind = self._check(batch, first, model, kind, tally)  # an earlier bad row is told first
                 first = len(batch)
                 self._refuse(place, error, tally)
-                continue
-            batch.features.append(body.features)
-            batch.signs.append(sign)
-            batch.weights.append(body.weight)
-            batch.ids.append(body.id)
-            batch.raws.append(raw)
-            batch.places.append(place)
-            batch.size += size
-        return self._check(batch, first, model, kind, tally)
+        return kind if batch.event is Kind.LABEL else self._check(batch, first, model, kind, tally)
 
     def _check(
         self, batch: Batch, first: int, model: Model, kind: RowKind | None, tally: Tally | None
@@ -405,16 +467,15 @@ class HotCalls:
 
     async def _predict_array(self, exchange: Exchange, model: Model) -> None:
         items = await self._array(exchange)
-        parts: list[bytes] = []
+        scored = Scored()
         seq = model.seq
         for start in range(0, len(items), STEP_ROWS):
             if start:
                 await asyncio.sleep(0)
             seq = model.seq
-            parts.extend(
-                part for part in self._predictions(exchange, items[start : start + STEP_ROWS], model, skip=False)
-            )
-        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(parts), seq))
+            self._score(exchange, scored, items[start : start + STEP_ROWS], model, skip=False)
+        await self._keep(scored, model, Mode.ALL)
+        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(scored.parts), seq))
 
     async def _predict_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
         # The answer begins when the request has ended: a client that writes before it reads cannot
@@ -423,18 +484,30 @@ class HotCalls:
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
                 async for items in self._lines(exchange, reader):
-                    for part in self._predictions(exchange, items, model, skip=skip):
+                    scored = Scored()
+                    refused: Refused | None = None
+                    try:
+                        self._score(exchange, scored, items, model, skip=skip)
+                    except Refused as error:  # what came before it is kept all the same
+                        refused = error
+                    await self._keep(scored, model, Mode.SKIP if skip else Mode.ABORT)
+                    if refused is not None:
+                        raise refused
+                    for part in scored.parts:
                         spool.write(part)
                         spool.write(b"\n")
             except Refused as error:
+                model.counts.refuse(error.cause)
                 raise RowsRefused(error.cause, {"errors": error.entries()}) from error
             await _send_spool(exchange, spool)
 
-    def _predictions(self, exchange: Exchange, items: Sequence[Item], model: Model, *, skip: bool) -> list[bytes]:
-        rows: list[Features] = []
-        bad: dict[int, bytes] = {}
-        at: list[int] = []
-        for number, (place, raw) in enumerate(items):
+    def _score(self, exchange: Exchange, scored: Scored, items: Sequence[Item], model: Model, *, skip: bool) -> None:
+        """Check and score rows; a bad one is answered by its errors, or raises after those before it."""
+        rows: list[PredictBody] = []
+        places: list[tuple[int, int]] = []  # in the answer, in the body
+        kind = model.kind
+        bad: Refused | None = None
+        for place, raw in items:
             try:
                 if raw is None:
                     raise BodyTooLarge("line", f"at most {self.settings.max_line_bytes} bytes a line")
@@ -444,27 +517,53 @@ class HotCalls:
                     require(exchange, Role.WRITE)
                     checked_id(body.id)
                 check_features(body.features, self.limits)
-                model.pipeline.check_rows([body.features], model.kind)
+                found = model.pipeline.check_rows([body.features], kind)
             except Forbidden:
                 raise
             except AucstreamError as error:
                 if place < 0:
                     raise located(error, -1 - place) from None
                 refused = Refused(place, located(error))
-                model.counts.refuse(error)
                 if not skip:
-                    raise refused from None
-                bad[number] = _encode({"score": None, "probability": None, "errors": refused.entries()})
+                    bad = refused
+                    break
+                model.counts.refuse(error)
+                scored.parts.append(_refused_part(refused))
                 continue
-            rows.append(body.features)
-            at.append(number)
-        scores, probabilities = score(model, rows) if rows else ([], [])
-        parts = [b""] * len(items)
-        for number, value, probability in zip(at, scores, probabilities, strict=True):
-            parts[number] = b'{"score":%s,"probability":%s}' % (_encode(value), _encode(probability))
-        for number, part in bad.items():
-            parts[number] = part
-        return parts
+            if body.id is not None:
+                kind = scored.kind = found  # rows that wait are of one form
+            rows.append(body)
+            places.append((len(scored.parts), place))
+            scored.parts.append(b"")
+        scores, probabilities = score(model, [body.features for body in rows]) if rows else ([], [])
+        for body, (at, place), value, probability in zip(rows, places, scores, probabilities, strict=True):
+            scored.parts[at] = _prediction(value, probability)
+            if body.id is not None:
+                scored.waiting.add(body.id, body.features, value, probability, model.seq)
+                scored.places.append((at, place))
+        if bad is not None:
+            raise bad
+
+    async def _keep(self, scored: Scored, model: Model, mode: Mode) -> None:
+        """Keep the scored rows with ids for their labels; answer with what was answered first."""
+        waiting = scored.waiting
+        if not len(waiting):
+            return
+        if mode is not Mode.ALL:
+            await self.host.wait_for_room(len(waiting), waiting.size)
+        kept = await self.host.keep(model, waiting, scored.kind, mode)
+        for row, refusal in kept.refused.items():
+            at, place = scored.places[row]
+            if mode is Mode.ALL:
+                raise refusal.error(f"/{-1 - place}")
+            refused = Refused(place, refusal.error())
+            if mode is Mode.ABORT:
+                raise refused
+            model.counts.refuse(refused.cause)
+            scored.parts[at] = _refused_part(refused)
+        for (at, _), first in zip(scored.places, kept.answers, strict=True):
+            if first is not None:
+                scored.parts[at] = _prediction(first.score, first.probability)
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -488,6 +587,16 @@ class HotCalls:
             yield items
 
 
+class Scored:
+    """Rows of a predict-many body: their answers, and those that wait for a label."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.waiting = Predictions()
+        self.places: list[tuple[int, int]] = []  # of each that waits: in the answer, in the body
+        self.kind: RowKind | None = None
+
+
 class Refused(ServiceError):
     """A bad line: ends a stream under `abort`."""
 
@@ -500,6 +609,14 @@ class Refused(ServiceError):
         """Return the `errors` member."""
         entries = field_errors(self.cause) or [{"pointer": "", "message": self.cause.message}]
         return [{"line": self.line, **entry} for entry in entries]
+
+
+def _prediction(value: float, probability: float | None) -> bytes:
+    return b'{"score":%s,"probability":%s}' % (_encode(value), _encode(probability))
+
+
+def _refused_part(refused: Refused) -> bytes:
+    return _encode({"score": None, "probability": None, "errors": refused.entries()})
 
 
 def rows_stop(batch: Batch, mode: Mode) -> bool:
@@ -515,7 +632,7 @@ def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float |
         scores = model.pipeline.score_rows(rows)
     if not np.isfinite(scores).all():
         raise NonFiniteScore("score", "a finite number")
-    values: list[float] = scores.tolist()
+    values: list[float] = (scores + 0.0).tolist()  # the journal keeps no negative zero
     return values, model.pipeline.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
 
 

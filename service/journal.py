@@ -1,4 +1,4 @@
-"""The journal: SQLite through apsw, the only durable truth for models, events and ids.
+"""The journal: SQLite through apsw, the only durable truth for models, events, ids and what waits.
 
 One connection, used by one thread at a time: at start by whoever recovers, then by the writer.
 A commit takes a list of commands; together they are one transaction (group commit).
@@ -12,27 +12,35 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from service.errors import JournalUnavailable, StartRefused
+from service.ids import STEP_ROWS, Ids, Row
+from service.rows import event_line, expired_line
+from service.rules import Do, Fate, Known, Prediction, Refusal, Refused, on_label, on_learn, on_predict
 from service.settings import Durability
+from service.spec import PendingSpec
 
 # os: SQLite writes the WAL at each commit but leaves the flush to the kernel (checkpoints do flush),
 # so a killed process loses nothing and a power cut loses the newest commits.
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
-IDS_SLACK = 64  # ids over the limit are deleted when they are a 64th too many, not one by one
+JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
 class Kind(enum.IntEnum):
     """What an event is. The numbers are on disk: never change or reuse one."""
 
-    LEARN = 1  # payload: one learn body, or several as a JSON array or as lines
-    # Kept for delayed labels: 2 prediction that waits for its label, 3 label, 4 expiry.
+    # Payloads of 1, 3 and 5: one row, or several as a JSON array or as lines; a row that was predicted
+    # under its id has its `score` (and `probability`) from then beside features, label and weight.
+    LEARN = 1  # examples that came with their label
+    LABEL = 3  # predictions whose label came
+    DISCARD = 4  # predictions that expired, nothing is learned; payload: their ids as lines
+    NEGATIVE = 5  # predictions that expired and are learned as negative
 
 
 class Mode(enum.Enum):
@@ -67,9 +75,35 @@ class EventRecord:
     received_at: float
 
 
+class Joined(NamedTuple):
+    """A prediction that waited and is learned now."""
+
+    id: str
+    features: bytes
+    sign: float
+    weight: float
+    score: float
+    probability: float | None
+
+
+@dataclass(slots=True)
+class Settled:
+    """An event that no request brought whole: expired examples, or predictions whose label was there first."""
+
+    kind: Kind
+    seq_first: int
+    seq_last: int
+    joined: list[Joined]  # empty where nothing is learned
+    at: float
+
+
 @dataclass(slots=True)
 class Append:
-    """Append the rows of one request as one event, each id at most once."""
+    """Append the rows of one request as one event, each id at most once.
+
+    Kind.LEARN: rows with features; `digest` is that of a row's features. Kind.LABEL: labels by id,
+    `payload` is not asked for.
+    """
 
     model: int
     kind: Kind
@@ -78,6 +112,8 @@ class Append:
     ids: Sequence[str | None] | None
     mode: Mode
     received_at: float
+    weights: Sequence[float] | None = None
+    digest: Callable[[int], bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -85,15 +121,56 @@ class Appended:
     """What became of the rows of an Append.
 
     `taken` are the row numbers that got `seq_first`..`seq_last` (None: all of them); `duplicates`
-    holds row -> first seq, `conflicts` row -> sign learned first. With conflicts under Mode.ALL
-    nothing was taken.
+    holds row -> first seq, `refused` row -> why. With a refusal under Mode.ALL nothing was taken.
     """
 
     seq_first: int
     seq_last: int
     taken: list[int] | None
     duplicates: dict[int, int]
-    conflicts: dict[int, float]
+    refused: dict[int, Refusal]
+    joined: dict[int, Joined] = field(default_factory=dict)  # rows that are learned as they were predicted
+    held: set[int] = field(default_factory=set)  # labels that wait for their prediction
+    expired: list[Settled] = field(default_factory=list)  # what expired before, in this transaction
+    pending: int = 0  # what waits after it
+
+
+@dataclass(slots=True)
+class Keep:
+    """Keep predictions until their labels come."""
+
+    model: int
+    ids: Sequence[str]
+    features: Sequence[bytes]
+    predictions: Sequence[Prediction]
+    mode: Mode
+    received_at: float
+
+
+@dataclass(slots=True)
+class Kept:
+    """What became of the rows of a Keep: each one's first answer, or why it was refused."""
+
+    answers: list[Prediction | None]
+    refused: dict[int, Refusal]
+    kept: int = 0  # rows that wait now
+    settled: list[Settled] = field(default_factory=list)
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Expire what is due, of all models: one step of it."""
+
+    at: float
+
+
+@dataclass(slots=True)
+class Swept:
+    """What expired, by model, and what waits there now; `more`: there may be more to do."""
+
+    settled: list[tuple[int, list[Settled], int]]
+    more: bool
 
 
 @dataclass(slots=True)
@@ -107,6 +184,7 @@ class CreateModel:
     base: bytes | None = None
     base_seq: int = 0
     replaces: int | None = None
+    pending: PendingSpec = field(default_factory=PendingSpec)
 
 
 @dataclass(slots=True)
@@ -124,19 +202,20 @@ class Prune:
     seq: int
 
 
-Command = Append | CreateModel | DropModel | Prune
-Outcome = Appended | int | None
+Command = Append | Keep | Sweep | CreateModel | DropModel | Prune
+Outcome = Appended | Kept | Swept | int | None
 
 
 class Journal:
     """SQLite file of one data directory."""
 
-    def __init__(self, path: Path, durability: Durability, max_ids: int) -> None:
+    def __init__(self, path: Path, durability: Durability, max_ids: int, id_seconds: float = float("inf")) -> None:
         self.path = path
         self.durability = durability
         self.max_ids = max_ids
+        self.id_seconds = id_seconds
         self._seq: dict[int, int] = {}
-        self._ids: dict[int, int] = {}
+        self._pending: dict[int, PendingSpec] = {}
         self._connection: apsw.Connection | None = None
         self._dropped = False
 
@@ -158,6 +237,7 @@ class Journal:
         except apsw.Error as error:
             raise StartRefused(f"a readable journal, got {self.path}: {error}") from error
         self._connection = db
+        self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
 
     def close(self, *, failed: bool = False) -> None:
@@ -211,11 +291,11 @@ class Journal:
         for row in cursor:
             yield EventRecord(*row)
 
-    def start_model(self, model: int, seq: int) -> None:
-        """Tell where a model stands after replay; later ids (of a weaker level) are forgotten."""
+    def start_model(self, model: int, seq: int, pending: PendingSpec | None = None) -> None:
+        """Tell where a model stands after replay."""
         self._seq[model] = seq
-        self._db.execute("DELETE FROM ids WHERE model = ? AND seq > ?", (model, seq))
-        self._ids[model] = self._integer("SELECT count(*) FROM ids WHERE model = ?", model)
+        self._pending[model] = pending or PendingSpec()
+        self.ids.start(model, seq)
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -231,6 +311,10 @@ class Journal:
             match command:
                 case Append():
                     outcomes.append(self._append(command))
+                case Keep():
+                    outcomes.append(self._keep(command))
+                case Sweep():
+                    outcomes.append(self._sweep(command.at))
                 case CreateModel():
                     outcomes.append(self._create(command))
                 case DropModel():
@@ -245,65 +329,199 @@ class Journal:
         return outcomes
 
     def _append(self, append: Append) -> Appended:
-        model = append.model
+        model, at = append.model, append.received_at
+        ids = append.ids or ()
+        known, expired = self._known(model, ids, at)
         before = self._seq[model]
         taken: list[int] | None = None
-        duplicates: dict[int, int] = {}
-        conflicts: dict[int, float] = {}
+        done = Appended(before, before, taken, {}, {}, expired=expired)
         rows = len(append.signs)
-        if append.ids is not None and any(id_ is not None for id_ in append.ids):
-            fresh: list[int] = []
-            inside: dict[str, tuple[int, float]] = {}
-            for row, (id_, sign) in enumerate(zip(append.ids, append.signs, strict=True)):
-                if id_ is None:
-                    fresh.append(row)
-                    continue
-                first = inside.get(id_) or self._seen(model, id_)
-                if first is None:
-                    fresh.append(row)
-                    inside[id_] = (before + len(fresh), sign)
-                elif first[1] == sign:
-                    duplicates[row] = first[0]
-                else:
-                    conflicts[row] = first[1]
-                    if append.mode is not Mode.SKIP:
-                        break
-            if conflicts and append.mode is Mode.ALL:
-                return Appended(before, before, [], {}, conflicts)
-            if len(fresh) < rows:
-                taken = fresh
-                rows = len(fresh)
-            if rows:
-                self._remember(model, inside, append.received_at)
-        if rows == 0:
-            return Appended(before, before, taken, duplicates, conflicts)
-        last = before + rows
+        if any(id_ is not None for id_ in ids):
+            taken = self._sort(append, known, done)
+            if done.refused and append.mode is Mode.ALL:
+                return Appended(before, before, [], {}, done.refused, expired=expired, pending=self.ids.waiting[model])
+            settled = [(id_, known[id_]) for row in taken if (id_ := ids[row]) is not None]
+            self.ids.settle(model, settled, at)  # type: ignore[arg-type]  # what is taken is known by now
+            held = [(id_, known[id_]) for row in done.held - done.duplicates.keys() if (id_ := ids[row]) is not None]
+            self.ids.wait(model, held, at)  # type: ignore[arg-type]
+            if len(taken) == rows:
+                taken = None
+            else:
+                rows = len(taken)
+        done.taken = taken
+        done.pending = self.ids.waiting[model]
+        if rows:
+            done.seq_first, done.seq_last = before + 1, before + rows
+            self._event(append.model, append.kind, rows, lambda: self._payload(append, done), at)
+        return done
+
+    def _known(self, model: int, ids: Sequence[str | None], at: float) -> tuple[dict[str, Known | None], list[Settled]]:
+        """Return what is known of these ids; what of them is due expires first."""
+        known = {id_: self.ids.find(model, id_) for id_ in ids if id_ is not None}
+        due: list[Row] = [
+            (id_, each)
+            for id_, each in known.items()
+            if each is not None and each.fate in (Fate.WAITING, Fate.HELD) and each.expires_at <= at
+        ]
+        if not due:
+            return known, []
+        settled = self._expire(model, due, at)
+        for id_, _ in due:
+            known[id_] = self.ids.find(model, id_)
+        return known, settled
+
+    def _sort(self, append: Append, known: dict[str, Known | None], done: Appended) -> list[int]:
+        """Go through the rows: return those that are taken, note the others; `known` is brought up to date."""
+        assert append.ids is not None
+        before = done.seq_first
+        spec = self._pending[append.model]
+        room = spec.capacity - self.ids.waiting[append.model]
+        size = 0
+        taken: list[int] = []
+        for row, (id_, sign) in enumerate(zip(append.ids, append.signs, strict=True)):
+            if id_ is None:
+                taken.append(row)
+                continue
+            there = known[id_]
+            if append.kind is Kind.LABEL:
+                do = on_label(there, sign, hold=spec.hold_early_seconds > 0)
+            else:
+                do = on_learn(there, sign, lambda row=row: append.digest(row))  # type: ignore[misc]
+            if do is Do.HOLD and room <= 0:
+                do = Refusal(Refused.FULL)
+            elif do is Do.JOIN and there is not None:
+                size += len(there.features)
+                if size > JOIN_BYTES:
+                    do = Refusal(Refused.TOO_LARGE)
+            if isinstance(do, Refusal):
+                done.refused[row] = do
+                if append.mode is not Mode.SKIP:
+                    break
+            elif do is Do.SAME:
+                assert there is not None
+                done.duplicates[row] = there.seq
+                if there.fate is Fate.HELD:
+                    done.duplicates[row] = before
+                    done.held.add(row)
+            elif do is Do.HOLD:
+                room -= 1
+                done.held.add(row)
+                known[id_] = Known(Fate.HELD, sign, expires_at=append.received_at + spec.hold_early_seconds)
+            else:
+                prediction = None
+                if do is Do.JOIN:
+                    assert there is not None and there.prediction is not None
+                    prediction = there.prediction
+                    weight = 1.0 if append.weights is None else append.weights[row]
+                    done.joined[row] = Joined(
+                        id_, there.features, sign, weight, prediction.score, prediction.probability
+                    )
+                taken.append(row)
+                known[id_] = Known(Fate.LEARNED, sign, before + len(taken), prediction)
+        return taken
+
+    def _payload(self, append: Append, done: Appended) -> bytes:
+        if not done.joined:
+            return append.payload(done.taken)
+        rows = range(len(append.signs)) if done.taken is None else done.taken
+        return b"\n".join(event_line(done.joined[row]) if row in done.joined else append.payload([row]) for row in rows)
+
+    def _event(self, model: int, kind: Kind, rows: int, payload: Callable[[], bytes], at: float) -> None:
+        """Write one event of so many rows at the end of a model."""
+        before = self._seq[model]
+        self._seq[model] = before + rows
         if self.durability != "memory":
             self._db.execute(
                 "INSERT INTO events(model, seq_first, seq_last, kind, payload, received_at) VALUES (?,?,?,?,?,?)",
-                (model, before + 1, last, int(append.kind), append.payload(taken), append.received_at),
+                (model, before + 1, before + rows, int(kind), payload(), at),
             )
-        self._seq[model] = last
-        return Appended(before + 1, last, taken, duplicates, conflicts)
 
-    def _seen(self, model: int, id_: str) -> tuple[int, float] | None:
-        rows = self._rows("SELECT seq, sign FROM ids WHERE model = ? AND id = ?", model, id_)
-        return (int(rows[0][0]), float(rows[0][1])) if rows else None
+    def _keep(self, keep: Keep) -> Kept:
+        model, at = keep.model, keep.received_at
+        known, settled = self._known(model, keep.ids, at)
+        spec = self._pending[model]
+        if self.ids.waiting[model] + len(keep.ids) > spec.capacity:
+            due = list(self.ids.due(model, at))
+            settled += self._expire(model, due, at)
+            for id_, _ in due:
+                if id_ in known:
+                    known[id_] = self.ids.find(model, id_)
+        room = spec.capacity - self.ids.waiting[model]
+        before = self._seq[model]
+        kept = Kept([None] * len(keep.ids), {}, settled=settled)
+        wait: list[Row] = []
+        learned: list[Row] = []
+        joined: list[Joined] = []
+        for row, (id_, features, first) in enumerate(zip(keep.ids, keep.features, keep.predictions, strict=True)):
+            there = known[id_]
+            do = on_predict(there, first.digest)
+            if do is Do.KEEP and room <= 0:
+                do = Refusal(Refused.FULL)
+            if isinstance(do, Refusal):
+                kept.refused[row] = do
+                if keep.mode is not Mode.SKIP:
+                    break
+                continue
+            kept.answers[row] = first
+            if do is Do.SAME:
+                assert there is not None
+                kept.answers[row] = there.prediction
+            elif do is Do.KEEP:
+                room -= 1
+                new = Known(Fate.WAITING, prediction=first, features=features, expires_at=at + spec.ttl_seconds)
+                known[id_] = new
+                wait.append((id_, new))
+            else:
+                assert there is not None
+                joined.append(Joined(id_, features, there.sign, 1.0, first.score, first.probability))
+                known[id_] = Known(Fate.LEARNED, there.sign, before + len(joined), first)
+                learned.append((id_, Known(Fate.LEARNED, there.sign, before + len(joined), first)))
+        if not (kept.refused and keep.mode is Mode.ALL):
+            self.ids.wait(model, wait, at)
+            kept.kept = len(wait)
+            if joined:
+                self.ids.settle(model, learned, at)
+                settled.append(Settled(Kind.LABEL, before + 1, before + len(joined), joined, at))
+                self._event(model, Kind.LABEL, len(joined), lambda: b"\n".join(map(event_line, joined)), at)
+        kept.pending = self.ids.waiting[model]
+        return kept
 
-    def _remember(self, model: int, ids: dict[str, tuple[int, float]], at: float) -> None:
-        self._db.executemany(
-            "INSERT INTO ids(model, id, seq, sign, at) VALUES (?,?,?,?,?)",
-            [(model, id_, seq, sign, at) for id_, (seq, sign) in ids.items()],
-        )
-        self._ids[model] += len(ids)
-        excess = self._ids[model] - self.max_ids
-        if excess > self.max_ids // IDS_SLACK:
-            self._db.execute(
-                "DELETE FROM ids WHERE model = ? AND seq <="
-                " (SELECT seq FROM ids WHERE model = ? ORDER BY seq LIMIT 1 OFFSET ?)",
-                (model, model, excess - 1),
-            )
-            self._ids[model] -= excess
+    def _sweep(self, at: float) -> Swept:
+        swept = Swept([], more=False)
+        rows = 0
+        for model in [model for model, waiting in self.ids.waiting.items() if waiting]:
+            due = list(self.ids.due(model, at))
+            if due:
+                swept.settled.append((model, self._expire(model, due, at), self.ids.waiting[model]))
+                rows += len(due)
+                swept.more = True
+            if rows >= STEP_ROWS:
+                break
+        self.ids.age(at)
+        return swept
+
+    def _expire(self, model: int, due: Sequence[Row], at: float) -> list[Settled]:
+        """Let predictions expire as one event; early labels are forgotten, they were never an example."""
+        self.ids.remove(model, (id_ for id_, known in due if known.fate is Fate.HELD))
+        waiting = [(id_, known) for id_, known in due if known.fate is Fate.WAITING]
+        if not waiting:
+            return []
+        before = self._seq[model]
+        learn = self._pending[model].on_expiry == "negative"
+        fate, sign = (Fate.NEGATIVE, -1.0) if learn else (Fate.DISCARDED, 0.0)
+        rows: list[Row] = []
+        joined: list[Joined] = []
+        for seq, (id_, known) in enumerate(waiting, before + 1):
+            first = known.prediction
+            assert first is not None
+            rows.append((id_, Known(fate, sign, seq, first)))
+            if learn:
+                joined.append(Joined(id_, known.features, -1.0, 1.0, first.score, first.probability))
+        self.ids.settle(model, rows, at)
+        kind = Kind.NEGATIVE if learn else Kind.DISCARD
+        lines = map(event_line, joined) if learn else (expired_line(id_) for id_, _ in rows)
+        self._event(model, kind, len(rows), lambda: b"\n".join(lines), at)
+        return [Settled(kind, before + 1, before + len(rows), joined, at)]
 
     def _create(self, create: CreateModel) -> int:
         if create.replaces is not None:
@@ -316,13 +534,15 @@ class Journal:
         if create.base is not None:
             self._db.execute("INSERT INTO bases(model, payload) VALUES (?,?)", (model, create.base))
         self._seq[model] = create.base_seq
-        self._ids[model] = 0
+        self._pending[model] = create.pending
+        self.ids.begin(model)
         return model
 
     def _drop(self, model: int) -> None:
         self._db.execute("UPDATE models SET name = NULL WHERE model = ?", (model,))
         self._seq.pop(model, None)
-        self._ids.pop(model, None)
+        self._pending.pop(model, None)
+        self.ids.drop(model)
         self._dropped = True
 
     @property
@@ -342,7 +562,7 @@ class Journal:
         for sql in (
             "DELETE FROM events WHERE event IN (SELECT event FROM events WHERE model = ? LIMIT ?)",
             "DELETE FROM ids WHERE (model, id) IN (SELECT model, id FROM ids WHERE model = ? LIMIT ?)",
-            "DELETE FROM pending WHERE (model, id) IN (SELECT model, id FROM pending WHERE model = ? LIMIT ?)",
+            "DELETE FROM pending WHERE row IN (SELECT row FROM pending WHERE model = ? LIMIT ?)",
         ):
             self._db.execute(sql, (model, PURGE_ROWS))
             removed += self._db.changes()
@@ -401,7 +621,35 @@ def first_tables(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables,)
+def delayed_labels(db: apsw.Connection) -> None:
+    """What became of an id and its first answer; predictions and early labels that wait."""
+    db.execute(
+        """
+        ALTER TABLE ids ADD COLUMN fate INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE ids ADD COLUMN digest BLOB;       -- this and the next three: NULL if never predicted
+        ALTER TABLE ids ADD COLUMN score REAL;
+        ALTER TABLE ids ADD COLUMN probability REAL;
+        ALTER TABLE ids ADD COLUMN predicted_seq INTEGER;
+        DROP TABLE pending;                           -- it was not used
+        CREATE TABLE pending(
+            row INTEGER PRIMARY KEY,
+            model INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            sign REAL NOT NULL,                       -- of an early label
+            digest BLOB,
+            score REAL,
+            probability REAL,
+            seq INTEGER,
+            features BLOB,                            -- NULL: an early label
+            at REAL NOT NULL,
+            expires_at REAL NOT NULL);
+        CREATE UNIQUE INDEX pending_by_id ON pending(model, id);
+        CREATE INDEX pending_by_expiry ON pending(model, expires_at);
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delayed_labels)
 
 
 def _migrate(db: apsw.Connection) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +20,8 @@ from aucstream.snapshot import pack, unpack
 from service.counts import Counts
 from service.errors import ModelFaulted
 from service.evaluation import Evaluation, part
-from service.journal import Appended, EventRecord, ModelRecord
-from service.rows import Features, Rows, replayed
+from service.journal import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
+from service.rows import EventRow, Features, Rows, features_of, replayed
 from service.spec import ModelSpec, etag_of
 
 # The calibration that judges a score (log loss, Brier) is read after each row up to BLOCK, then after
@@ -42,27 +43,81 @@ class Learned:
     scores: list[float]
 
 
+# Score and probability that a row was given when it was predicted; None: it was not.
+Given = tuple[float, float | None] | None
+
+
 @dataclass(slots=True)
 class Waiting:
-    """Rows that are in the journal and not yet applied."""
+    """Rows that are in the journal and not yet applied; without features: a seq each, and nothing to learn."""
 
-    appended: Appended
+    appended: Appended | Settled
     features: Sequence[Features]
     signs: Sequence[float]
     weights: Sequence[float] | None
+    given: Sequence[Given] | None
     received_at: float
     size: int
-    future: asyncio.Future[Learned] | None
-    scores: list[float]
+    future: asyncio.Future[Learned] | None = None
+    scores: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return self.appended.seq_last - self.appended.seq_first + 1
 
 
-def taken_of(rows: Rows, appended: Appended) -> tuple[Sequence[Features], Sequence[float], Sequence[float] | None]:
-    """Return features, signs and weights of the rows that the journal took."""
-    if appended.taken is None:
-        return rows.features, rows.signs, rows.weights
-    at = appended.taken
-    weights = None if rows.weights is None else [rows.weights[row] for row in at]
-    return [rows.features[row] for row in at], [rows.signs[row] for row in at], weights
+def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future[Learned] | None) -> Waiting:
+    """Return the rows of a request that the journal took."""
+    joined = appended.joined
+    size = rows.size + sum(len(row.features) for row in joined.values())
+    if appended.taken is None and not joined:
+        return Waiting(appended, rows.features, rows.signs, rows.weights, None, at, size, future)
+    taken = range(len(rows)) if appended.taken is None else appended.taken
+    return Waiting(
+        appended,
+        [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken],
+        [rows.signs[row] for row in taken],
+        None if rows.weights is None else [rows.weights[row] for row in taken],
+        [_given(joined.get(row)) for row in taken] if joined else None,
+        at,
+        size,
+        future,
+    )
+
+
+def waiting_settled(settled: Settled) -> Waiting:
+    """Return the rows of an event that no request brought whole."""
+    joined = settled.joined
+    return Waiting(
+        settled,
+        [features_of(row.features) for row in joined],
+        [row.sign for row in joined],
+        None,
+        [_given(row) for row in joined],
+        settled.at,
+        sum(len(row.features) for row in joined),
+    )
+
+
+def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
+    """Return the rows of a journalled event from seq `first` on."""
+    at = Appended(first, event.seq_last, None, {}, {})
+    if event.kind == Kind.DISCARD:
+        return Waiting(at, (), (), None, None, event.received_at, 0)
+    bodies = replayed(event.payload)[first - event.seq_first :]
+    weights = [body.weight for body in bodies]
+    return Waiting(
+        at,
+        [body.features for body in bodies],
+        [replay_sign(body.label) for body in bodies],
+        None if all(weight == 1.0 for weight in weights) else weights,
+        [_given(body) for body in bodies] if any(body.score is not None for body in bodies) else None,
+        event.received_at,
+        len(event.payload),
+    )
+
+
+def _given(row: Joined | EventRow | None) -> Given:
+    return None if row is None or row.score is None else (row.score, row.probability)
 
 
 class Model:
@@ -82,6 +137,7 @@ class Model:
         self.seq = 0  # last applied event
         self.queued = 0  # requests handed to the journal and not yet answered
         self.last_event_at: float | None = None
+        self.pending = 0  # predictions and early labels that wait
         self.snapshot_seq = -1
         self.snapshot_tried = 0  # the seq at which a snapshot was last begun
         self.snapshot_at: float | None = None
@@ -104,11 +160,16 @@ class Model:
         features: list[Features] = []
         signs: list[float] = []
         weights: list[float] = []
-        weighted = False
+        given: list[Given] = []
+        weighted = predicted = False
         shares: list[tuple[Waiting, int]] = []
         for waiting in self.waiting:
             start = len(waiting.scores)
-            count = min(room - len(signs), len(waiting.signs) - start)
+            if not waiting.signs:  # nothing to learn: a slice of its own
+                if not shares:
+                    shares.append((waiting, min(room, len(waiting) - start)))
+                break
+            count = min(room - len(signs), len(waiting) - start)
             stop = start + count
             features.extend(waiting.features[start:stop])
             signs.extend(waiting.signs[start:stop])
@@ -117,42 +178,91 @@ class Model:
                 weights.extend(waiting.weights[start:stop])
             else:
                 weights.extend([1.0] * count)
+            if waiting.given is not None:
+                predicted = True
+                given.extend(waiting.given[start:stop])
+            else:
+                given.extend([None] * count)
             shares.append((waiting, count))
             if len(signs) == room:
                 break
-        scores = self._learn(features, signs, weights if weighted else None) if signs else []
+        if signs:
+            scores = self._learn(features, signs, weights if weighted else None, given if predicted else None)
+        else:
+            scores = [math.nan] * shares[0][1] if shares else []
+        self._advance(len(scores))
         at = freed = 0
         for waiting, count in shares:
             waiting.scores.extend(scores[at : at + count])
             at += count
-            if len(waiting.scores) < len(waiting.signs):
+            if len(waiting.scores) < len(waiting):
                 break
             self.waiting.popleft()
             freed += waiting.size
             self.last_event_at = waiting.received_at
             self.queued -= 1
             if waiting.future is not None and not waiting.future.done():
+                assert isinstance(waiting.appended, Appended)
                 waiting.future.set_result(Learned(waiting.appended, waiting.scores))
-        return len(signs), freed
+        return len(scores), freed
 
     def _learn(
-        self, features: Sequence[Features], signs: Sequence[float], weights: Sequence[float] | None
+        self,
+        features: Sequence[Features],
+        signs: Sequence[float],
+        weights: Sequence[float] | None,
+        given: Sequence[Given] | None,
     ) -> list[float]:
         sign_array = np.array(signs, dtype=np.float64)
         scores = self.pipeline.learn_rows(
             features, sign_array, None if weights is None else np.array(weights, dtype=np.float64)
         )
         known = np.isfinite(scores)
-        if known.all():
-            self.evaluation.update(sign_array, scores, self._line, judge=self.calibrated)
-        else:
-            self.evaluation.update(sign_array[known], scores[known], self._line, judge=self.calibrated)
+        probabilities: list[float | None] = []
+        if given is not None:  # what was predicted is judged by what was answered then
+            scores = np.array(
+                [
+                    score if first is None or math.isnan(score) else first[0]
+                    for score, first in zip(scores.tolist(), given, strict=True)
+                ]
+            )
+            probabilities = [
+                None if first is None else first[1] for first, kept in zip(given, known.tolist(), strict=True) if kept
+            ]
+        self.evaluation.update(sign_array[known], scores[known], self._line, judge=self.calibrated, given=probabilities)
+        if not known.all():
             self.counts.refuse("non-finite-step", int(known.size - known.sum()))
-        self.seq += len(signs)
-        if self.seq <= BLOCK or self.seq % BLOCK == 0:
-            self._line = self.pipeline.calibration_line
         values: list[float] = scores.tolist()
         return values
+
+    def _advance(self, rows: int) -> None:
+        self.seq += rows
+        if self.seq <= BLOCK or self.seq % BLOCK == 0:
+            self._line = self.pipeline.calibration_line
+
+    def note(self, outcome: Appended | Kept | Settled) -> None:
+        """Count what a transaction decided; not for a replay."""
+        counts = self.counts
+        match outcome:
+            case Appended():
+                rows = outcome.seq_last - outcome.seq_first + 1 if outcome.taken is None else len(outcome.taken)
+                counts.learned += rows - len(outcome.joined)
+                counts.labelled += len(outcome.joined)
+                counts.duplicates += len(outcome.duplicates)
+                counts.held += len(outcome.held - outcome.duplicates.keys())
+            case Kept():
+                counts.kept += outcome.kept
+            case Settled(kind=Kind.LABEL):
+                counts.labelled += len(outcome.joined)
+            case Settled(kind=Kind.NEGATIVE):
+                counts.expired_negative += len(outcome.joined)
+            case Settled():
+                counts.expired_discard += outcome.seq_last - outcome.seq_first + 1
+
+    def settle_kind(self) -> None:
+        """Leave the form of the rows open again where nothing was ever learned and nothing waits."""
+        if self.seq == 0 and self.queued == 0 and self.pending == 0 and not self.waiting:
+            self.kind = None
 
     def set_aside(self, reason: str) -> None:
         """Stop serving this model; everyone who waits is told."""
@@ -165,26 +275,10 @@ class Model:
 
     def replay(self, event: EventRecord) -> int:
         """Apply one journalled event; return its number of rows."""
-        bodies = replayed(event.payload)
-        skip = self.seq + 1 - event.seq_first  # rows that the snapshot holds already
-        bodies = bodies[skip:] if skip > 0 else bodies
-        if not bodies:
-            return 0
-        if self.kind is None:
-            self.kind = self.pipeline.check_rows([bodies[0].features], None)
-        weights = [body.weight for body in bodies]
-        self.waiting.append(
-            Waiting(
-                Appended(event.seq_first, event.seq_last, None, {}, {}),
-                [body.features for body in bodies],
-                [replay_sign(body.label) for body in bodies],
-                None if all(weight == 1.0 for weight in weights) else weights,
-                event.received_at,
-                len(event.payload),
-                None,
-                [],
-            )
-        )
+        waiting = _waiting_replayed(event, max(event.seq_first, self.seq + 1))  # the snapshot may hold some of them
+        if self.kind is None and waiting.features:
+            self.kind = self.pipeline.check_rows(waiting.features[:1], None)
+        self.waiting.append(waiting)
         self.queued += 1
         rows = 0
         while self.waiting:
@@ -202,7 +296,7 @@ class Model:
             "examples": int(self.pipeline.examples),
             "positives": int(self.pipeline.positives),
             "seq": self.seq,
-            "pending": 0,
+            "pending": self.pending,
             "auc": self.evaluation.auc(),
             "created_at": timestamp(self.created_at),
             "last_event_at": None if self.last_event_at is None else timestamp(self.last_event_at),

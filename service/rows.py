@@ -5,19 +5,25 @@ Where a name stands twice in one JSON object, the last value counts (as in most 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel
+from aucstream.features.entries import entries_of
 from service.errors import InvalidBody, MalformedBody, pointer_of
 from service.problems import tokens_of
+from service.rules import Prediction
+
+if TYPE_CHECKING:
+    from service.journal import Joined
 
 MAX_ID_LENGTH = 256
 
@@ -41,7 +47,24 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
     explain: bool = False
 
 
+class LabelBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of label-one, and one row of label-many."""
+
+    id: str
+    label: Any
+
+
+class EventRow(LearnBody, forbid_unknown_fields=True):
+    """One row of an event: a learn body as it came, or one that was predicted before."""
+
+    score: float | None = None
+    probability: float | None = None
+
+
 _LEARN = msgspec.json.Decoder(LearnBody)
+_LABEL = msgspec.json.Decoder(LabelBody)
+_EVENT = msgspec.json.Decoder(EventRow)
+_encode = msgspec.json.Encoder().encode
 _PREDICT = msgspec.json.Decoder(PredictBody)
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -56,7 +79,10 @@ class RowLimits:
 
 @dataclass(slots=True)
 class Rows:
-    """Checked rows to learn, column by column, and the bytes that the journal keeps of them."""
+    """Checked rows to learn, column by column, and the bytes that the journal keeps of them.
+
+    Labels by id have no features.
+    """
 
     features: list[Features]
     signs: list[float]
@@ -67,6 +93,39 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.signs)
+
+    @property
+    def sample(self) -> list[Features]:
+        """A row, for its form."""
+        return self.features[:1]
+
+    def digest(self, row: int) -> bytes:
+        """Return the digest of a row's features."""
+        return digest_of(self.features[row])
+
+
+class Predictions:
+    """Scored rows with ids, which wait for their labels."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.features: list[bytes] = []
+        self.firsts: list[Prediction] = []  # the answer, unless there is an earlier one
+        self.sample: list[Features] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, id_: str, features: Features, score: float, probability: float | None, seq: int) -> None:
+        """Add a row."""
+        data = _encode(features)
+        self.ids.append(id_)
+        self.features.append(data)
+        self.firsts.append(Prediction(digest_of(features), score, probability, seq))
+        self.size += len(data)
+        if not self.sample:
+            self.sample.append(features)
 
 
 # ---- bytes to bodies --------------------------------------------------------------------------
@@ -88,6 +147,14 @@ def predict_body(data: bytes | msgspec.Raw) -> PredictBody:
         raise explained(bytes(data), error) from None
 
 
+def label_body(data: bytes | msgspec.Raw) -> LabelBody:
+    """Decode one label body, or raise InvalidBody naming the field."""
+    try:
+        return _LABEL.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explained(bytes(data), error) from None
+
+
 def raw_list(data: bytes) -> list[msgspec.Raw]:
     """Split a JSON array into its elements without decoding them."""
     try:
@@ -96,9 +163,45 @@ def raw_list(data: bytes) -> list[msgspec.Raw]:
         raise explained(data, error) from None
 
 
-def replayed(payload: bytes) -> list[LearnBody]:
-    """Decode the payload of a learn event: bodies, one a line."""
-    return _LEARN.decode_lines(payload)
+def replayed(payload: bytes) -> list[EventRow]:
+    """Decode the payload of an event whose rows are learned, one a line."""
+    return _EVENT.decode_lines(payload)
+
+
+def event_line(row: Joined) -> bytes:
+    """Return the line of an event for a prediction that is learned."""
+    probability = b"" if row.probability is None else b',"probability":%s' % _encode(row.probability)
+    return b'{"features":%s,"label":%d,"weight":%s,"id":%s,"score":%s%s}' % (
+        row.features,
+        row.sign > 0,
+        _encode(row.weight),
+        _encode(row.id),
+        _encode(row.score),
+        probability,
+    )
+
+
+def expired_line(id_: str) -> bytes:
+    """Return the line of an event for a prediction that is discarded."""
+    return b'{"id":%s}' % _encode(id_)
+
+
+def features_of(data: bytes) -> Features:
+    """Return the features of a prediction that waited."""
+    features: Features = msgspec.json.decode(data)
+    return features
+
+
+def digest_of(features: Features) -> bytes:
+    """Return a digest that is equal for features that mean the same to a model.
+
+    The order of names, 1 or 1.0, null or absent, "v" or ["v"] make no difference.
+    """
+    if isinstance(features, dict):
+        meant: Any = sorted((name, value + 0.0, kind) for name, value, kind in entries_of(features))
+    else:
+        meant = [value + 0.0 for value in features]  # + 0.0: a float, and no negative zero
+    return hashlib.blake2b(_encode(meant), digest_size=16).digest()
 
 
 def compact(raw: msgspec.Raw | bytes) -> bytes:

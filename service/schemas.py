@@ -20,7 +20,7 @@ Features = Annotated[
         "or an array of numbers; one model takes either names or arrays. Where a name stands twice, the last counts."
     ),
 ]
-Label = Annotated[
+LabelValue = Annotated[
     bool | int | float,
     Field(
         description="negative: false, 0, -1; positive: true, 1",
@@ -48,7 +48,7 @@ class Learn(BaseModel):
     )
 
     features: Features
-    label: Label
+    label: LabelValue
     weight: Annotated[
         float, Field(ge=0, description="0: gets a seq and counts in the AUC, but leaves the model as it is")
     ] = 1.0
@@ -58,25 +58,43 @@ class Learn(BaseModel):
 class Predict(BaseModel):
     """One example to score."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"features": FEATURES_EXAMPLE}]})
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"features": FEATURES_EXAMPLE, "id": "click-2"}]}
+    )
 
     features: Features
-    id: Annotated[EventId | None, Field(description="checked; this version does not keep the example for a label")] = (
-        None
-    )
+    id: Annotated[
+        EventId | None,
+        Field(description="the example waits under it for its label; the same id and features: the first answer"),
+    ] = None
     explain: Annotated[
         bool, Field(description="true: what each name adds to the score; predict-one only, refused in predict-many")
     ] = False
 
 
+class Label(BaseModel):
+    """The label of an example that was predicted under an id."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"id": "click-2", "label": True}]})
+
+    id: EventId
+    label: LabelValue
+
+
 class Learned(_Answer):
-    """Answer of learn-one."""
+    """Answer of learn-one and label-one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"seq": 1, "score": 0.0, "duplicate": False}]})
 
-    seq: Annotated[int, Field(ge=1, description="number of the event; of the first one for a duplicate")]
-    score: Annotated[float | None, Field(description="before the update; null for a duplicate")]
-    duplicate: Annotated[bool, Field(description="the id was learned before, with this label: nothing changed")]
+    seq: Annotated[int, Field(ge=0, description="number of the event; of the first one for a duplicate")]
+    score: Annotated[
+        float | None,
+        Field(
+            description="before the update: of a row that was predicted under its id, the score given then; "
+            "null for a duplicate, and for a label that waits for its prediction"
+        ),
+    ]
+    duplicate: Annotated[bool, Field(description="the id came before, with this label: nothing changed")]
 
 
 class RowError(_Answer):
@@ -88,13 +106,13 @@ class RowError(_Answer):
 
 
 class LearnedMany(_Answer):
-    """Answer of learn-many."""
+    """Answer of learn-many and label-many."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"accepted": 1000, "duplicates": 0, "rejected": 0, "seq": 1000, "errors": []}]}
     )
 
-    accepted: Annotated[int, Field(ge=0)]
+    accepted: Annotated[int, Field(ge=0, description="rows learned, and labels held for their prediction")]
     duplicates: Annotated[int, Field(ge=0)]
     rejected: Annotated[int, Field(ge=0, description="bad lines (on_error=skip), and rows skipped as non-finite")]
     seq: Seq
@@ -163,7 +181,9 @@ class Description(_Answer):
     examples: Annotated[int, Field(ge=0, description="rows learned")]
     positives: Annotated[int, Field(ge=0)]
     seq: Seq
-    pending: Annotated[int, Field(ge=0)]
+    pending: Annotated[
+        int, Field(ge=0, description="examples that wait for their label, and early labels for their example")
+    ]
     auc: Annotated[float | None, Field(description="over the window; null until both classes are in it")]
     created_at: str
     last_event_at: str | None
@@ -294,6 +314,7 @@ DESCRIBED: tuple[type[BaseModel], ...] = (
     ModelSpec,
     Learn,
     Predict,
+    Label,
     Learned,
     LearnedMany,
     Predicted,

@@ -74,6 +74,7 @@ class Settings(BaseSettings):
         default=1 << 23, description="largest table of a feature map: its features times max_columns"
     )
     max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
+    id_seconds: float = Field(default=2_592_000.0, gt=0, description="how long an event id is remembered (30 days)")
     max_queue_rows: Count = Field(default=200_000, description="rows waiting for the journal or to be applied")
     max_queue_bytes: Count = Field(default=64 * MIB, description="bytes waiting for the journal or to be applied")
 

@@ -11,7 +11,7 @@ from aucstream import errors as library
 from service import errors
 from service.description import answer, body, json_content, problems, ref
 from service.errors import RouteNotFound
-from service.schemas import Learn, Learned, LearnedMany, Predict, Predicted, PredictedMany, Prediction
+from service.schemas import Label, Learn, Learned, LearnedMany, Predict, Predicted, PredictedMany, Prediction
 
 OnError = Annotated[
     Literal["abort", "skip"],
@@ -27,13 +27,41 @@ _BODY = (
     library.InvalidBlock,
     errors.ModelFaulted,
 )
+_KEEP = (
+    errors.FeaturesConflict,
+    errors.AlreadyLabelled,
+    errors.ExpiredId,
+    errors.PendingFull,
+    errors.QueueFull,
+    errors.JournalUnavailable,
+)
 _LEARN = (
     *_BODY,
     library.InvalidLabel,
     errors.LabelConflict,
+    errors.FeaturesConflict,
+    errors.LabelExpiredNegative,
+    errors.ExpiredId,
     errors.QueueFull,
     errors.JournalUnavailable,
     errors.NotReady,
+)
+_LABEL = (
+    errors.ModelNotFound,
+    errors.UnknownId,
+    errors.BodyTooLarge,
+    errors.UnsupportedMedia,
+    errors.MalformedBody,
+    errors.InvalidBody,
+    library.InvalidLabel,
+    errors.LabelConflict,
+    errors.LabelExpiredNegative,
+    errors.ExpiredId,
+    errors.PendingFull,
+    errors.QueueFull,
+    errors.JournalUnavailable,
+    errors.NotReady,
+    errors.ModelFaulted,
 )
 
 
@@ -52,7 +80,8 @@ def learning_router() -> APIRouter:
     @router.post(
         "/v1/models/{name}/learn-one",
         summary="Learn one labelled example",
-        description="Answers when the event is durable and applied; `score` is from before the update.",
+        description="Answers when the event is durable and applied; `score` is from before the update. With the id of "
+        "a prediction that waits, the prediction is learned, as by label-one.",
         response_class=Response,
         responses={
             200: answer("Learned, or a duplicate", {"application/json": json_content(Learned)}),
@@ -66,14 +95,61 @@ def learning_router() -> APIRouter:
     @router.post(
         "/v1/models/{name}/predict-one",
         summary="Score one example",
+        description="With an `id` the example waits for its label, as the spec's `pending` says; the answer comes when "
+        "that is durable. The same id and features again: the first answer.",
         response_class=Response,
         responses={
             200: answer("Score and probability", {"application/json": json_content(Predicted)}),
-            **problems(*_BODY, errors.NonFiniteScore),
+            **problems(*_BODY, *_KEEP, errors.NonFiniteScore),
         },
         openapi_extra=body("The example", {"application/json": json_content(Predict)}),
     )
     async def predict_one(name: str, request: Request) -> Response:
+        return await _edge_only(name, request)
+
+    @router.post(
+        "/v1/models/{name}/label-one",
+        summary="Learn a predicted example, now that its label is known",
+        description="Answers when the event is durable and applied. The evaluation counts the score (and judges the "
+        "probability) that were given at prediction. Times are the server's: when an example expires is decided when "
+        "the label arrives here.",
+        response_class=Response,
+        responses={
+            200: answer("Learned, or a duplicate", {"application/json": json_content(Learned)}),
+            202: answer(
+                "The label came before its prediction and waits for it (`pending.hold_early_seconds`)",
+                {
+                    "application/json": {
+                        "schema": ref(Learned),
+                        "example": {"seq": 1, "score": None, "duplicate": False},
+                    }
+                },
+            ),
+            **problems(*_LABEL, library.NonFiniteStep),
+        },
+        openapi_extra=body("The label", {"application/json": json_content(Label)}),
+    )
+    async def label_one(name: str, request: Request) -> Response:
+        return await _edge_only(name, request)
+
+    @router.post(
+        "/v1/models/{name}/label-many",
+        summary="Label many predicted examples in order",
+        description="Each row has its own id, label and result. A JSON array is taken whole or not at all; NDJSON is "
+        "streamed, of any length, and under `on_error=skip` a row that cannot be taken is counted in `rejected` and "
+        "told in `errors`.",
+        response_class=Response,
+        responses={
+            200: answer("What became of the rows", {"application/json": json_content(LearnedMany)}),
+            **problems(*_LABEL, errors.InvalidQuery),
+        },
+        openapi_extra=body(
+            "The labels",
+            {"application/json": json_content(Label, many=True), "application/x-ndjson": _ndjson(Label)},
+        ),
+    )
+    async def label_many(name: str, request: Request, on_error: OnError = "abort") -> Response:
+        del on_error
         return await _edge_only(name, request)
 
     @router.post(
@@ -110,7 +186,7 @@ def learning_router() -> APIRouter:
                     "application/x-ndjson": _ndjson(Prediction),
                 },
             ),
-            **problems(*_BODY, errors.NonFiniteScore, errors.InvalidQuery),
+            **problems(*_BODY, *_KEEP, errors.NonFiniteScore, errors.InvalidQuery),
         },
         openapi_extra=body(
             "The examples",

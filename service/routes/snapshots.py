@@ -41,7 +41,8 @@ def snapshots_router(host: ModelHost) -> APIRouter:
     @router.put(
         "/v1/models/{name}/snapshot",
         summary="Create or replace a model from a snapshot",
-        description="Goes on at the snapshot's seq, equal to the last bit. Ids learned before are not part of it.",
+        description="Goes on at the snapshot's seq, equal to the last bit. Event ids and examples that wait for a label are not part of it: "
+        "the model begins without them.",
         response_class=Response,
         responses={
             200: answer("Replaced", {"application/json": json_content(Description)}, ETag=ETAG),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +135,9 @@ class Running(Calls):
 class Local(Calls):
     """The same server in a thread of this process: no kernels to load again."""
 
-    def __init__(self, data_dir: Path, **settings: Any) -> None:
+    def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time, **settings: Any) -> None:
         told = Settings(data_dir=data_dir, port=free_port(), **settings)
-        self.app = create_app(told)
+        self.app = create_app(told, clock=clock)
         self.server = server_of(self.app, told)
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{told.port}", timeout=120)
         self._thread = threading.Thread(target=self.server.run)

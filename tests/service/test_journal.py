@@ -10,9 +10,12 @@ import pytest
 
 from service.errors import StartRefused
 from service.journal import Append, Appended, CreateModel, DropModel, Journal, Kind, Mode, Prune
+from service.rules import Refusal, Refused
 
 from .running import Local
 from .stream import rows
+
+POSITIVE = Refusal(Refused.LABEL_CONFLICT, 1.0)
 
 
 def opened(path: Path, max_ids: int = 1000) -> Journal:
@@ -71,11 +74,11 @@ def test_ids_within_and_across_transactions(tmp_path: Path) -> None:
     first = outcome(journal, append(model, ["a", "b", "a", None]))
     assert (first.taken, first.duplicates, first.seq_last) == ([0, 1, 3], {2: 1}, 3)
     second = outcome(journal, append(model, ["c", "b", "a"], [1.0, -1.0, 1.0], Mode.ABORT))
-    assert (second.taken, second.duplicates, second.conflicts, second.seq_last) == ([0], {}, {1: 1.0}, 4)
+    assert (second.taken, second.duplicates, second.refused, second.seq_last) == ([0], {}, {1: POSITIVE}, 4)
     third = outcome(journal, append(model, ["d", "b"], [1.0, -1.0], Mode.ALL))
-    assert (third.taken, third.conflicts, third.seq_last) == ([], {1: 1.0}, 4)
+    assert (third.taken, third.refused, third.seq_last) == ([], {1: POSITIVE}, 4)
     fourth = outcome(journal, append(model, ["d", "b", "a"], [1.0, -1.0, 1.0], Mode.SKIP))
-    assert (fourth.taken, fourth.duplicates, fourth.conflicts, fourth.seq_last) == ([0], {2: 1}, {1: 1.0}, 5)
+    assert (fourth.taken, fourth.duplicates, fourth.refused, fourth.seq_last) == ([0], {2: 1}, {1: POSITIVE}, 5)
     journal.close()
     journal = opened(tmp_path / "j")
     journal.start_model(model, 5)

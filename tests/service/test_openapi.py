@@ -61,6 +61,8 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/v1/models/{name}", "delete"),
         ("/v1/models/{name}/learn-one", "post"),
         ("/v1/models/{name}/learn-many", "post"),
+        ("/v1/models/{name}/label-one", "post"),
+        ("/v1/models/{name}/label-many", "post"),
         ("/v1/models/{name}/predict-one", "post"),
         ("/v1/models/{name}/predict-many", "post"),
         ("/v1/models/{name}/evaluation", "get"),
