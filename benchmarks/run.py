@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--quick] [names ...]
 
-Names: learn, auc, readers, service; all where none is given. The report is `benchmarks/out/report.md`.
+Names: learn, cost, auc, readers, service; all where none is given. The report is `benchmarks/out/report.md`.
 `docs/performance.md` holds the results of the last full run that was looked into.
 """
 
@@ -24,6 +24,7 @@ FOLDER = Path(__file__).parent
 OUT = FOLDER / "out"
 QUICK = {
     "learn": ["--rounds", "1", "--seconds", "0.05"],
+    "cost": ["--seconds", "0.05"],
     "auc": ["--windows", "10000", "--river-rows", "50", "--rows", "20000"],
     "readers": ["--mb", "2", "--repeat", "1"],
     "service": ["--seconds", "0.5", "--rounds", "1"],

@@ -1,9 +1,11 @@
 """Which learner suits which stream: every learner at its defaults on streams of different nature.
 
-    python benchmarks/streams.py [--scenarios order,rare] [--jobs N] [--out DIR]
+    python benchmarks/streams.py [--scenarios order,rare] [--systems solam,psam] [--orders 5] [--scale auto]
+                                 [--jobs N] [--out DIR]
 
-Each model is `Pipeline(AutoScale(), learner)`, what a user gets who says nothing; River's scaled logistic
-regression stands beside them. AUC is on held-out rows after one pass, in percent, mean over the orders.
+Each model is `Pipeline(AutoScale(), learner)`, what a user gets who says nothing, unless `--scale` names another
+scaling; River's scaled logistic regression stands beside them. AUC is on held-out rows after one pass, in percent,
+mean over the orders.
 Writes DIR/streams.md.
 """
 
@@ -26,7 +28,6 @@ import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
 from table_sets import Rows, Split, rows_of  # noqa: E402
 
-ORDERS = 5
 RIVER = "River scaled LR"
 PLAIN = "psam, plain running scaler"
 Stream = Callable[[int], Split]
@@ -180,11 +181,12 @@ def stream_of(scenario: str, name: str, order: int) -> Split:
     return SCENARIOS[scenario][name](order)
 
 
-def measure(scenario: str, name: str, order: int, system: str) -> float:
+def measure(scenario: str, name: str, order: int, system: str, scale: str) -> float:
     """Return the AUC on held-out rows."""
-    from aucstream import AutoScale, Pipeline
+    from aucstream import Pipeline
     from aucstream.metrics.exact import area
     from aucstream.registry import make
+    from aucstream.steps import steps_of
 
     X, y, test_X, test_y = stream_of(scenario, name, order)
     if system == RIVER:
@@ -192,7 +194,7 @@ def measure(scenario: str, name: str, order: int, system: str) -> float:
     if system == PLAIN:
         rows, test_rows = _plainly_scaled(_dense_or_sparse(X), _dense_or_sparse(test_X))
         return area(test_y, make("psam", {}).partial_fit(rows, y).decision_function(test_rows)).auc
-    model = Pipeline(AutoScale(), make(system, {}))
+    model = Pipeline(*steps_of(scale), make(system, {}))
     try:
         return area(test_y, model.partial_fit(X, y).score_chunk(_block(test_X, test_y))).auc
     except ValueError:  # more columns than d^2 numbers are kept for
@@ -240,6 +242,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenarios", type=lambda text: text.split(","), default=list(SCENARIOS))
     parser.add_argument("--systems", type=lambda text: text.split(","), default=[*LEARNERS, RIVER])
+    parser.add_argument("--orders", type=int, default=5)
+    parser.add_argument("--scale", default="auto", help="auto, l2, none, standard, scale+bounded, ...")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     arguments = parser.parse_args()
@@ -250,9 +254,9 @@ def main() -> None:
             streams = list(SCENARIOS[scenario])
             systems = [*arguments.systems, *([PLAIN] if scenario == "order" else [])]
             asked = {
-                (name, system, order): pool.submit(measure, scenario, name, order, system)
+                (name, system, order): pool.submit(measure, scenario, name, order, system, arguments.scale)
                 for name in streams
-                for order in range(1 if name in ONE_ORDER else ORDERS)
+                for order in range(1 if name in ONE_ORDER else arguments.orders)
                 for system in systems
                 if not (system == PLAIN and "wandering" not in name)
             }

@@ -30,12 +30,20 @@ class DataSet:
     test: str | None = None
     train_share: float = 0.8
     standardise: bool = False  # columns by the training part, before rows get unit length
+    unit: bool = True  # rows get unit length
+    one_hot: bool = False  # each value of a column is a column: for codes that are no quantities
 
     @property
     def protocol(self) -> str:
         """The split and the preparation in words."""
         split = "official split" if self.test else f"{self.train_share:.0%} / {1 - self.train_share:.0%}"
-        return f"{split}, {'standardised columns, ' if self.standardise else ''}unit rows"
+        return ", ".join([split, *self.preparation])
+
+    @property
+    def preparation(self) -> list[str]:
+        """The preparation in words."""
+        steps = {"one-hot": self.one_hot, "standardised columns": self.standardise, "unit rows": self.unit}
+        return [step for step, taken in steps.items() if taken] or ["raw rows"]
 
 
 SETS = {
@@ -69,11 +77,17 @@ def rows_of(files: tuple[str, ...]) -> tuple[Rows, np.ndarray]:
     return X, np.array(block.y)
 
 
-@lru_cache(maxsize=8)
 def split(name: str, order: int) -> Split:
+    """Return (X, y, test X, test y) of one order of a set of the tables, prepared."""
+    return split_of(SETS[name], order)
+
+
+@lru_cache(maxsize=8)
+def split_of(which: DataSet, order: int) -> Split:
     """Return (X, y, test X, test y) of one order, prepared."""
-    which = SETS[name]
     X, y = rows_of(which.files)
+    if which.one_hot:
+        X = _one_hot(X)
     shuffled = np.random.default_rng(order).permutation(y.size)
     if which.test is not None:
         test_X, test_y = rows_of((which.test,))
@@ -96,13 +110,20 @@ def _wide(X: Rows, width: int) -> Rows:
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
+def _one_hot(X: Rows) -> Rows:
+    dense = X.toarray()
+    return sparse.csr_array(
+        np.column_stack([column == value for column in dense.T for value in np.unique(column)]), dtype=float
+    )
+
+
 def _prepared(which: DataSet, X: Rows, test: Rows, y: np.ndarray) -> tuple[Rows, np.ndarray, Rows]:
     if which.standardise:
         dense = X.toarray()
         mean, deviation = dense.mean(axis=0), dense.std(axis=0)
         deviation[deviation == 0.0] = 1.0
         X, test = (sparse.csr_array((part.toarray() - mean) / deviation) for part in (X, test))
-    return unit_rows(X), y, unit_rows(test)
+    return (unit_rows(X), y, unit_rows(test)) if which.unit else (X, y, test)
 
 
 def unit_rows(X: Rows) -> Rows:

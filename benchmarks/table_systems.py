@@ -39,6 +39,8 @@ class System:
         Most features; a wider set has no figure: the system keeps d^2 numbers.
     most_rows : int
         Largest training part it is run on; for systems of many seconds a thousand rows.
+    network : bool
+        It learns the hidden layer of a trained network in place of the rows, on `NETWORK_SETS`.
     """
 
     name: str
@@ -48,6 +50,7 @@ class System:
     epochs: int = 0
     widest: int = 10**9
     most_rows: int = 10**9
+    network: bool = False
 
     @property
     def combinations(self) -> list[Params]:
@@ -110,6 +113,8 @@ SYSTEMS = [
     System("BAM", "BAM", {}, {"lam": LAM}),
     System("RankSVM", "RankSVM", {}, {"lam": LAM[1:]}),
     System("LeastSquaresAUC", "LeastSquaresAUC", {}, {"lam": LAM}),
+    System("SOLAM, network", "SOLAM", network=True),
+    System("PSAM, network", "PSAM", network=True),
 ]
 BATCH = ("BAM", "RankSVM", "LeastSquaresAUC")
 

@@ -19,6 +19,7 @@ import csv
 import json
 import math
 import os
+import re
 import statistics
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from table_systems import SYSTEMS, Params, System, one_thread, runner, seconds_o
 one_thread()
 
 import numpy as np  # noqa: E402
+from table_network import NETWORK_SETS, network_split  # noqa: E402
 from table_sets import SETS, split, tuning_split  # noqa: E402
 
 FOLDER = Path(__file__).parent
@@ -42,6 +44,7 @@ CURVE_SYSTEMS = (
     "MBA l2", "OnlineLogistic", "River LR",
 )  # fmt: skip
 POINTS = [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200]
+PRINTED = re.compile(r"(\d+\.\d+)(?: ± (\d*\.\d+))?")
 BY_NAME = {system.name: system for system in SYSTEMS}
 
 
@@ -71,7 +74,10 @@ def auc(y: np.ndarray, scores: np.ndarray) -> float:
 def perform(task: Task) -> dict[str, Any]:
     """Run one task in a worker."""
     system, params = BY_NAME[task.system], json.loads(task.params)
-    X, y, test_X, test_y = tuning_split(task.set, TUNING_ROWS) if task.kind == "tune" else split(task.set, task.order)
+    if task.kind == "tune":
+        X, y, test_X, test_y = tuning_split(task.set, TUNING_ROWS)
+    else:
+        X, y, test_X, test_y = (network_split if system.network else split)(task.set, task.order)
     told: dict[str, Any] = {"key": task.key, "rows": len(y), "features": X.shape[1]}
     try:
         runner(system, params, len(y)).learn(X[:64], y[:64])  # compiles
@@ -100,6 +106,8 @@ def curve(model: Any, X: Any, y: np.ndarray, test_X: Any, test_y: np.ndarray) ->
 
 def runs_on(system: System, name: str) -> bool:
     """Return whether a system is run on a set at all."""
+    if system.network:
+        return name in NETWORK_SETS
     X, y, _, _ = split(name, 0)
     return bool(X.shape[1] <= system.widest and len(y) <= system.most_rows)
 
@@ -205,7 +213,7 @@ def table(name: str, done: dict[str, dict[str, Any]]) -> list[str]:
         "| system | tuned | default | tuned to | µs a row | published | tuned less published | independent: tuned [default] |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for system in SYSTEMS:
+    for system in (each for each in SYSTEMS if not each.network):
         params = best(name, system, done)
         tuned, seconds = cell(name, system, params, done)
         default, default_seconds = cell(name, system, {}, done)
@@ -218,11 +226,48 @@ def table(name: str, done: dict[str, dict[str, Any]]) -> list[str]:
         words = ", ".join(f"{key}={_short(value)}" for key, value in params.items())
         cost = default_seconds if math.isnan(seconds) else seconds
         printed = row.get("published", "")
-        gap = f"{float(tuned.split()[0]) - float(printed.split()[0]):+.2f}" if tuned[:1].isdigit() and printed else ""
+        gap = difference(tuned, printed)
         micro = f"{1e6 * cost / len(y):.3g}" if not math.isnan(cost) else ""
         lines.append(
             f"| {system.name} | {tuned} | {default} | {words} | {micro} | {printed} | {gap} | {other.strip()} |"
         )
+    return [*lines, ""]
+
+
+def difference(ours: str, printed: str) -> str:
+    """Return ours less the first printed value, bold where it exceeds two standard deviations of the difference.
+
+    A printed value without a standard deviation counts as exact, and half of a last digit as the least deviation.
+    """
+    found = PRINTED.match(printed)
+    if not found or not ours[:1].isdigit():
+        return ""
+    value, deviation = (float(part) for part in ours.split(" ± "))
+    gap = value - float(found[1])
+    beyond = abs(gap) > 2.0 * math.hypot(max(deviation, 0.005), float(found[2] or 0.0))
+    return f"**{gap:+.2f}**" if beyond else f"{gap:+.2f}"
+
+
+def network_table(done: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the Markdown of learners on the hidden layer of a trained network, beside the plain ones."""
+    mapped = [system for system in SYSTEMS if system.network]
+    columns = [
+        system for one in mapped for system in (BY_NAME.get(f"{one.algorithm} l2") or BY_NAME[one.algorithm], one)
+    ]
+    lines = [
+        "### On a trained network",
+        "",
+        "The hidden layer of scikit-learn's `MLPClassifier` (100 tanh units, 2000 steps of Adam on batches of 200 rows "
+        "of the part to learn) as a feature map, rows of it at unit length, and a learner at its defaults on top, one "
+        "pass over the same part; beside it the same learner on the rows themselves.",
+        "",
+        f"| | {' | '.join(system.name for system in columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for name in NETWORK_SETS:
+        cells = [cell(name, system, {}, done)[0] for system in columns]
+        if cells[1]:
+            lines.append(f"| {name} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
@@ -280,7 +325,11 @@ def report(arguments: argparse.Namespace) -> None:
         "",
         "AUC on held-out rows in percent, mean ± standard deviation over "
         f"{len(orders)} orders; one pass unless epochs are named. *published*: the papers' printed values. "
-        "*independent*: a plain NumPy implementation of the same specification, on splits of its own.",
+        "*independent*: a plain NumPy implementation of the same specification, on splits of its own. "
+        "*tuned less published* is bold where it exceeds two standard deviations, ours and the printed one "
+        "together (a paper that prints none counts as exact); what makes these differences is measured in "
+        "[results.md](results.md#where-a-figure-is-not-the-printed-one), and what a step costs "
+        "[there](results.md#cost-of-a-step) too.",
         "",
         f"{facts['date'][:10]}; {facts['processor']}, {facts['cores']} cores; Python {facts['python']}, "
         + ", ".join(f"{name} {facts[name]}" for name in ("numpy", "numba", "river", "scikit-learn"))
@@ -294,6 +343,8 @@ def report(arguments: argparse.Namespace) -> None:
     for name in SETS:
         if name in here:
             lines += table(name, done)
+    if any(json.loads(key)[1] in BY_NAME and BY_NAME[json.loads(key)[1]].network for key in done):
+        lines += network_table(done)
     refused = {(json.loads(k)[0], json.loads(k)[1], told["error"]) for k, told in done.items() if "error" in told}
     if refused:
         lines += ["### Refused", "", *(f"- {name}, {system}: {why}" for name, system, why in sorted(refused)), ""]

@@ -199,9 +199,10 @@ class MBA(Learner):
     `merge` is exact for full and diag (with a half-life: of the moments, both brought to the same moment). For
     sketches (within the bounds of both) and sampled pairs it takes `approximate=True`. It ends with a solve.
 
-    Deviations: all pairs by default; lam2 by a rule (the paper cross-validates); no `kappa`, since the problem
-    is equivariant as it is; where Sigma + lam2 I is singular (lam2 = 0), columns that depend on those before
-    them get weight 0.
+    Deviations: all pairs by default; lam2 by a rule (the paper cross-validates); no `kappa`: with lam1 = 0 and
+    lam2 None or 0, c x in the place of x gives w/c and the same scores; a lam1 > 0 or lam2 > 0 is a number of one
+    scale of the rows; where Sigma + lam2 I is singular (lam2 = 0), columns that depend on those before them get
+    weight 0.
 
     References
     ----------

@@ -494,7 +494,7 @@ class SPDAM(Windowed):
     batch : int, default=16
         >= 1. Rows in the subset of one iteration. [1]_ Table 1.
     passes : float, default=0.5
-        In (0, 1000]. Passes over the window in one block of iterations.
+        In (0, 1000]. Passes over the window in one block of iterations. `fit` ignores it: its passes are `epochs`.
     n_buffer : int, default=1000
         >= 2. Rows in the window.
     refresh_frac : float, default=0.25

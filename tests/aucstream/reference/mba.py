@@ -118,7 +118,8 @@ class MBA:
     Due: events is a power of two below 64, or events - last >= max(d/4, last/100), `last` the events at the
     last solve, d the columns that have held a non-zero value so far (so that columns of zeros change
     nothing, and neither does learning of a row's names before the row). While a class is missing nothing is solved and `last` stays. Scoring never solves; output: w.
-    om = 0 changes nothing at all. There is no kappa: the problem is equivariant as it is.
+    om = 0 changes nothing at all. There is no kappa: with lam1 = 0 and lam2 None or 0, rows c x give w/c;
+    with other penalties the scores depend on the scale of the rows.
     """
 
     def __init__(
