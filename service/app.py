@@ -31,12 +31,14 @@ from service.logs import AccessLog
 from service.metrics import Metrics
 from service.problems import CONTENT_TYPE, problem_of
 from service.routes.evaluation import evaluation_router
+from service.routes.events import events_router
 from service.routes.health import health_router
 from service.routes.learning import learning_router
 from service.routes.models import models_router
 from service.routes.pages import pages_router
 from service.routes.snapshots import snapshots_router
 from service.settings import Settings
+from service.streams import Streams
 from service.watch import Watch
 
 log = logging.getLogger("aucstream")
@@ -57,6 +59,7 @@ class Service(FastAPI):
     ) -> None:
         self.model_host = ModelHost(settings, directory, clock)
         self.watch = Watch(access)
+        self.streams = Streams(self.model_host)
         self.fatal: BaseException | None = None  # recovery failed: the process must end
         self.when_fatal: Callable[[], None] | None = None
         super().__init__(
@@ -74,7 +77,8 @@ class Service(FastAPI):
             learning_router(),
             evaluation_router(self.model_host),
             snapshots_router(self.model_host),
-            health_router(self.model_host, Metrics(self.model_host, self.watch)),
+            events_router(self.model_host, self.streams),
+            health_router(self.model_host, Metrics(self.model_host, self.watch, self.streams)),
             pages_router(self.model_host),
         )
         for router in routers:

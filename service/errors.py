@@ -12,7 +12,7 @@ aucstream.errors.AucstreamError
     ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
     ├── BodyTooLarge, UnsupportedMedia
-    ├── QueueFull, PendingFull, TooManyModels
+    ├── QueueFull, PendingFull, TooManyModels, TooManyStreams
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
 aucstream.errors.AucstreamError
@@ -163,6 +163,10 @@ class PendingFull(ServiceError):
 
 class TooManyModels(ServiceError):
     """The limit of models is reached."""
+
+
+class TooManyStreams(ServiceError):
+    """The limit of event streams is reached."""
 
 
 class NotReady(ServiceError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -99,7 +100,9 @@ class ModelHost:
         self.draining = False
         self.replayed = 0
         self.to_replay = 0
-        self.missing = "replay"  # what the start still has to do
+        self.to_load = 0
+        self.hurried = False  # told to stop twice
+        self.stop_by = math.inf  # of the monotonic clock: no snapshot begins later
         self.commits = Histogram()
         self.waiting_rows = 0
         self.waiting_bytes = 0
@@ -133,9 +136,10 @@ class ModelHost:
         records = self.journal.models()
         self.archive.remove_others({record.model for record in records})
         self.to_replay = sum(self._events_of(record) for record in records)
+        self.to_load = len(records)
         for record in records:
+            await self._warm_up(ModelSpec.model_validate_json(record.spec))  # or the replay would compile on the loop
             model = await self._load(record)
-            await self._warm_up(model.spec)
             self.models[model.name] = model
         self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)
         self._writer.start()
@@ -206,7 +210,9 @@ class ModelHost:
             now = time.monotonic()
             if now - told > PROGRESS_SECONDS:
                 told = now
-                log.info("model %s: replayed to seq %d", model.name, model.seq)
+                log.info(
+                    "model %s: replayed to seq %d (%d of %d rows)", model.name, model.seq, self.replayed, self.to_replay
+                )
             if now - paused > YIELD_SECONDS:
                 await asyncio.sleep(0)
                 paused = time.monotonic()
@@ -221,7 +227,10 @@ class ModelHost:
     # ---- stop --------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Apply what is queued, snapshot every model, close the journal, give the directory up."""
+        """Apply what is queued, snapshot every model, close the journal, give the directory up.
+
+        After `stop_by`, or when told twice, what is left undone is what the next start replays.
+        """
         self.draining = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -229,20 +238,31 @@ class ModelHost:
             while self._writer.failed is None and (
                 self._sweeping or any(model.queued for model in self.models.values())
             ):
+                if self._late():
+                    break
                 await asyncio.sleep(0.005)
-            while self._snapshotting:
+            while self._snapshotting and not self._late():
                 await asyncio.sleep(0.005)
-            for model in list(self.models.values()):
-                if model.fault is None and model.seq > max(model.snapshot_seq, 0):
-                    await self._snapshot(model)
+            behind = [m for m in self.models.values() if m.fault is None and m.seq > max(m.snapshot_seq, 0)]
+            while behind and not self._late():
+                await self._snapshot(behind.pop())
+            if behind:
+                log.warning("stop: no time for the snapshots of %d models: the next start replays", len(behind))
             for task in list(self._tasks):
-                await task
+                if self._late():
+                    task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
             await asyncio.to_thread(self._writer.stop)
             self._writer = None
         else:
             self.journal.close()
         self.ready = False
         self.directory.release()
+
+    def _late(self) -> bool:
+        # without a journal the snapshots are all there is: they get the time they need
+        timed = self.settings.durability != "memory" and time.monotonic() > self.stop_by
+        return self.hurried or timed
 
     # ---- models ------------------------------------------------------------------------------
 
@@ -260,8 +280,23 @@ class ModelHost:
     def not_ready(self) -> NotReady:
         """Return the error that says why nothing is served."""
         if self.draining:
-            return NotReady("service", "to be running, it is stopping")
-        return NotReady("service", f"to be ready, it is replaying its journal ({self.replayed} rows so far)")
+            return NotReady("service", "to be running, it is stopping", members=self.progress())
+        told = f"to be ready, it is replaying its journal ({self.replayed} of {self.to_replay} rows so far)"
+        return NotReady("service", told, members=self.progress())
+
+    def progress(self) -> dict[str, Any]:
+        """Return what /readyz tells: the conditions that are not met, and how far the start is."""
+        met = {
+            "replayed": self.ready,
+            "warm": self.ready,
+            "journal": not self.journal_failed,
+            "running": not self.draining,
+        }
+        return {
+            "missing": [name for name, there in met.items() if not there],
+            "models": {"ready": len(self.models), "of": max(self.to_load, len(self.models))},
+            "replay": {"rows": self.replayed, "of": self.to_replay},
+        }
 
     async def create(self, name: str, spec: ModelSpec) -> tuple[Model, bool]:
         """Create a model, or return the one that is there with the same spec; raise SpecConflict."""
@@ -366,7 +401,11 @@ class ModelHost:
 
     def journal_error(self) -> JournalUnavailable:
         """Return the error of a journal that failed (the reason is in the log, not in answers)."""
-        return JournalUnavailable("journal", "a journal that can be written; scoring goes on, learning needs a restart")
+        return JournalUnavailable(
+            "journal",
+            "a journal that can be written; scoring goes on, learning needs a restart",
+            members=self.progress(),
+        )
 
     @property
     def journal_failed(self) -> bool:

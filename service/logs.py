@@ -215,7 +215,7 @@ def logging_to(stream: TextIO, form: Format, level: Level, *, access: bool) -> I
     root.addHandler(handler)
     root.setLevel(level.upper())
     try:
-        yield AccessLog(sink, form) if access else None
+        yield AccessLog(sink, form) if access and level in ("debug", "info") else None
     finally:
         root.removeHandler(handler)
         root.setLevel(before)

@@ -19,12 +19,16 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import aucstream
+from service.counts import Counts
 from service.histogram import Histogram
 from service.host import ModelHost
 from service.model import Model
+from service.streams import Streams
 from service.watch import Watch
 
 SUMMARY_SECONDS = 0.05  # of the loop that one scrape may spend on AUC intervals (about 2 ms a model)
+
+OUTCOMES = tuple(name for name in Counts.__dataclass_fields__ if name != "refused")
 
 Labels = tuple[str, ...]
 
@@ -56,9 +60,10 @@ def _one(value: float | None) -> list[tuple[Labels, float | None]]:
 class ServiceCollector(Collector):
     """Reads the host and the watch at each scrape; runs on the event loop."""
 
-    def __init__(self, host: ModelHost, watch: Watch) -> None:
+    def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
         self._host = host
         self._watch = watch
+        self._streams = streams
 
     def describe(self) -> list[Metric]:
         """Say nothing at registration: the families are the same at every scrape."""
@@ -110,6 +115,13 @@ class ServiceCollector(Collector):
             family.add_metric((route, method), list(histogram.buckets()), histogram.sum)
         yield family
         yield _gauge("aucstream_http_requests_in_flight", "Requests being served.", (), _one(watch.in_flight))
+        yield _gauge("aucstream_event_streams", "Event streams being served.", (), _one(self._streams.open))
+        yield _counter(
+            "aucstream_event_streams_dropped",
+            "Event streams ended because their reader took nothing.",
+            (),
+            [((), self._streams.dropped)],
+        )
         yield _counter(
             "aucstream_log_lines_dropped",
             "Lines of the access log dropped because nobody read them in time.",
@@ -145,6 +157,18 @@ class ServiceCollector(Collector):
         yield _counter("aucstream_model_examples", "Rows learned.", label, total(lambda m: m.pipeline.examples))
         yield _counter(
             "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: m.pipeline.positives)
+        )
+        yield _counter(
+            "aucstream_model_rows",
+            "Rows by what became of them since the start.",
+            ("model", "outcome"),
+            [((model.name, outcome), getattr(model.counts, outcome)) for model in models for outcome in OUTCOMES],
+        )
+        yield _counter(
+            "aucstream_model_refused",
+            "Rows, and requests refused as a whole, by type of problem since the start.",
+            ("model", "reason"),
+            [((model.name, reason), n) for model in models for reason, n in sorted(model.counts.refused.items())],
         )
         yield _gauge("aucstream_model_seq", "Number of the newest applied event.", label, each(lambda m: m.seq))
         yield _gauge(
@@ -210,9 +234,9 @@ def _histogram(name: str, told: str, histogram: Histogram) -> Metric:
 class Metrics:
     """The registry of one application, and its text."""
 
-    def __init__(self, host: ModelHost, watch: Watch) -> None:
+    def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(ServiceCollector(host, watch))
+        self.registry.register(ServiceCollector(host, watch, streams))
         ProcessCollector(registry=self.registry)
 
     def text(self, accept: str) -> tuple[bytes, str]:

@@ -68,6 +68,7 @@ TABLE: dict[type[AucstreamError], Entry] = {
     errors.QueueFull: Entry(429, "queue-full", "Too much is waiting: try again later"),
     errors.PendingFull: Entry(429, "pending-full", "Too many examples wait for their label"),
     errors.TooManyModels: Entry(429, "too-many-models", "The limit of models is reached"),
+    errors.TooManyStreams: Entry(429, "too-many-streams", "The limit of event streams is reached"),
     errors.NotReady: Entry(503, "not-ready", "The service is starting or stopping"),
     errors.JournalUnavailable: Entry(503, "journal-unavailable", "The journal cannot be written: nothing is learned"),
     errors.ModelFaulted: Entry(503, "model-faulted", "The model is set aside after a fault"),

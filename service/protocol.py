@@ -11,6 +11,11 @@ from service.problems import BAD_REQUEST, CONTENT_TYPE, TYPE_PREFIX
 class Protocol(HttpToolsProtocol):
     """httptools, with this service's answer to what it cannot parse."""
 
+    def on_message_begin(self) -> None:
+        """Begin a request; an answer that nobody reads can be ended by its handler."""
+        super().on_message_begin()
+        self.scope["aucstream.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
+
     def send_400_response(self, msg: str) -> None:
         """Answer a malformed request and close the connection."""
         body = msgspec.json.encode(

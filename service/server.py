@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -17,20 +20,56 @@ from service.logs import AccessLog
 from service.protocol import Protocol
 from service.settings import Settings
 
+log = logging.getLogger("aucstream")
+
+HURRIED_SECONDS = 5  # from the second signal to the end of the process at the latest
 FAILED = 1  # exit status: recovery failed, or the port is taken
 
 
 class Server(uvicorn.Server):
-    """uvicorn that says at once that it is stopping, and exits 0 after SIGTERM."""
+    """uvicorn that says at once that it is stopping, and exits 0 after SIGTERM.
+
+    After the first signal /readyz is 503; after `drain_seconds` event streams end, requests in flight get
+    half of the time that is left, snapshots the rest. A second signal leaves out what can be left out: the
+    journal is closed, no snapshot is begun.
+    """
 
     def __init__(self, config: uvicorn.Config, app: Service) -> None:
         super().__init__(config)
         self._app = app
+        self._settings = app.model_host.settings
+        self._drained_at: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Answer 503 on /readyz from now on, then stop."""
-        self._app.model_host.draining = True
-        super().handle_exit(sig, frame)
+        """Take a signal. No logging here: the signal may have interrupted whoever holds a lock of the log."""
+        host = self._app.model_host
+        if host.draining:
+            host.hurried = self.should_exit = self.force_exit = True
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(HURRIED_SECONDS)  # should anything hang, the process ends here: the journal has it all
+        else:
+            host.draining = True
+            self._drained_at = time.monotonic() + self._settings.drain_seconds
+
+    async def on_tick(self, counter: int) -> bool:
+        """Begin to stop when the time to drain is over."""
+        if self._drained_at is not None and time.monotonic() >= self._drained_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop in the time that is left."""
+        host = self._app.model_host
+        host.draining = True
+        left = self._settings.shutdown_seconds - (0.0 if self._drained_at is None else self._settings.drain_seconds)
+        log.info("stopping: %.1f s for requests in flight and snapshots", left)
+        host.stop_by = time.monotonic() + left
+        self.config.timeout_graceful_shutdown = left / 2  # type: ignore[assignment]
+        self._app.streams.end()
+        await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn leaves this out; the journal must be closed
+            await self.lifespan.shutdown()
+        log.info("stopped")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,7 +101,6 @@ def server_of(app: Service, settings: Settings) -> Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
     )
     server = Server(config, app)
 

@@ -49,7 +49,16 @@ class Settings(BaseSettings):
     log_format: Format = Field(default="json", description="json: one object a line, or text")
     log_level: Level = Field(default="info", description="least level of what is logged: debug, info, warning, error")
     access_log: bool = Field(default=True, description="a line a request")
-    shutdown_seconds: float = Field(default=10.0, gt=0, description="time for requests in flight after SIGTERM")
+    shutdown_seconds: float = Field(
+        default=10.0, gt=0, description="time to stop in after SIGTERM: half for requests in flight, half for snapshots"
+    )
+    drain_seconds: float = Field(
+        default=0.0, ge=0, description="of these, go on serving for so long with /readyz 503 (at most half)"
+    )
+
+    max_event_streams: int = Field(default=100, ge=0, description="most event streams at a time")
+    events_per_second: float = Field(default=1.0, gt=0, le=100, description="most events of a stream a second")
+    event_heartbeat_seconds: float = Field(default=15.0, gt=0, description="longest silence of an event stream")
 
     max_body_bytes: Count = Field(default=8 * MIB, description="largest JSON body")
     max_snapshot_bytes: Count = Field(default=512 * MIB, description="largest uploaded snapshot")
@@ -117,6 +126,11 @@ class Settings(BaseSettings):
             raise StartRefused(
                 f"one worker, got {told}: one process owns a data directory and holds its models in memory; "
                 "several workers would each learn a different part of the stream"
+            )
+        if self.drain_seconds > self.shutdown_seconds / 2:
+            raise StartRefused(
+                f"drain_seconds of at most half of shutdown_seconds={self.shutdown_seconds:g}, "
+                f"got {self.drain_seconds:g}: requests and snapshots need the rest"
             )
         if not (self.insecure or keys or _is_loopback(self.host)):
             raise StartRefused(

@@ -74,6 +74,7 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/healthz", "get"),
         ("/readyz", "get"),
         ("/metrics", "get"),
+        ("/v1/models/{name}/events", "get"),
     }
 
 
