@@ -298,7 +298,7 @@ def _saved(file: Path) -> tuple[RankingClassifier, dict[str, Any]]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise InvalidParams("model", f"a saved model that can be read ({error.strerror})", str(file)) from error
+        raise InvalidParams(str(file), f"a saved model that can be read ({error.strerror})") from error
     try:
         arrays, meta = unpacked(data)
         return model_from_state(arrays, meta), meta
@@ -316,7 +316,7 @@ def _check_numbers(**options: int | None) -> None:
 def _check_out(out: Path) -> None:
     """Raise where a file cannot be written, before the work is done."""
     if not out.resolve().parent.is_dir() or out.is_dir():
-        raise InvalidParams("--out", "a file in a folder that exists", str(out))
+        raise InvalidParams(f"--out {out}", "a file in a folder that exists")
 
 
 def _console(width: int) -> Console:

@@ -18,9 +18,9 @@ def check_plot(path: Path | None) -> None:
     except ImportError:
         raise InvalidParams("--plot", "matplotlib, which `pip install 'aucstream[plot]'` brings") from None
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidParams("--plot", "a file name ending in .png, .svg or .pdf", str(path))
+        raise InvalidParams(f"--plot {path}", "a file name ending in .png, .svg or .pdf")
     if not path.resolve().parent.is_dir():
-        raise InvalidParams("--plot", "a file in a folder that exists", str(path))
+        raise InvalidParams(f"--plot {path}", "a file in a folder that exists")
 
 
 def draw(path: Path, labels: Sequence[str], lanes: Sequence[Progress], title: str, window: int | None) -> None:

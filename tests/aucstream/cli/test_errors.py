@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
         (["--model", "solam", "--seed", "-1", "--shuffle"], ["--seed", ">= 0", "-1"]),
         (["--model", "solam", "--passes", "0"], ["--passes", ">= 1", "0"]),
         (["--model", "solam", "--window", "0"], ["--window", ">= 1", "0"]),
-        (["--model", "solam", "--plot", "auc.txt"], ["--plot", ".png", "'auc.txt'"]),
+        (["--model", "solam", "--plot", "auc.txt"], ["--plot", ".png", "auc.txt"]),
         (["--model", "solam", "--plot", "/no/such/folder/auc.png"], ["--plot", "folder"]),
         (["--model", "solam", "--format", "xml"], ["format", "svmlight", "'xml'"]),
         (["--model", "solam", "--label", "y"], ["label", "'y'"]),
