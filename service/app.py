@@ -70,7 +70,7 @@ class Service(FastAPI):
             redoc_url=None,
             lifespan=_lifespan,
             redirect_slashes=False,
-            openapi_url="/openapi.json",
+            openapi_url=None,
         )
         routers = (
             models_router(self.model_host),
@@ -79,7 +79,7 @@ class Service(FastAPI):
             snapshots_router(self.model_host),
             events_router(self.model_host, self.streams),
             health_router(self.model_host, Metrics(self.model_host, self.watch, self.streams)),
-            pages_router(self.model_host),
+            pages_router(),
         )
         for router in routers:
             self.include_router(router)

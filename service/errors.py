@@ -11,7 +11,7 @@ aucstream.errors.AucstreamError
     ├── RouteNotFound, MethodNotAllowed, ModelNotFound
     ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
-    ├── BodyTooLarge, UnsupportedMedia
+    ├── BodyTooLarge, UnsupportedMedia, PreconditionFailed
     ├── QueueFull, PendingFull, TooManyModels, TooManyStreams
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
@@ -143,6 +143,10 @@ class UnknownId(ServiceError):
 
 class ExpiredId(ServiceError):
     """The time to label this example was over, and it was discarded."""
+
+
+class PreconditionFailed(ServiceError):
+    """What is there is not what `If-Match` or `If-None-Match` expects."""
 
 
 class BodyTooLarge(ServiceError):

@@ -57,6 +57,7 @@ from service.journal import (
     Swept,
 )
 from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
+from service.preconditions import ANY, Preconditions
 from service.rows import Predictions, Rows, features_of
 from service.settings import Settings
 from service.spec import ModelSpec
@@ -298,12 +299,18 @@ class ModelHost:
             "replay": {"rows": self.replayed, "of": self.to_replay},
         }
 
-    async def create(self, name: str, spec: ModelSpec) -> tuple[Model, bool]:
-        """Create a model, or return the one that is there with the same spec; raise SpecConflict."""
+    async def create(self, name: str, spec: ModelSpec, expected: Preconditions = ANY) -> tuple[Model, bool]:
+        """Create a model, or return the one that is there with the same spec.
+
+        Raises
+        ------
+        SpecConflict, PreconditionFailed
+        """
         self._require_running()
         canonical = spec.canonical()
         async with self._registry:
             there = self.models.get(name)
+            expected.check(None if there is None else there.etag)
             if there is not None:
                 if there.canonical != canonical:
                     _check_params(spec)
@@ -316,8 +323,13 @@ class ModelHost:
             await self._warm_up(spec)
             return await self._register(name, canonical), True
 
-    async def upload(self, name: str, data: bytes) -> tuple[Model, bool]:
-        """Create or replace a model from a snapshot; raise BadSnapshot."""
+    async def upload(self, name: str, data: bytes, expected: Preconditions = ANY) -> tuple[Model, bool]:
+        """Create or replace a model from a snapshot.
+
+        Raises
+        ------
+        BadSnapshot, PreconditionFailed
+        """
         self._require_running()
         arrays, meta = await asyncio.to_thread(unpacked, data)
         spec = spec_in(meta)
@@ -326,6 +338,7 @@ class ModelHost:
             raise BadSnapshot("snapshot", "a seq >= 0", seq)
         async with self._registry:
             there = self.models.get(name)
+            expected.check(None if there is None else there.etag)
             if there is None:
                 self._check_room()
             await self._warm_up(spec)
@@ -373,13 +386,14 @@ class ModelHost:
         self.models[name] = model
         return model
 
-    async def delete(self, name: str) -> None:
-        """Forget a model and everything it learned."""
+    async def delete(self, name: str, expected: Preconditions = ANY) -> None:
+        """Forget a model and everything it learned, or raise PreconditionFailed."""
         self._require_running()
         async with self._registry:
             model = self.models.get(name)
             if model is None:
                 raise ModelNotFound(name, self.models)
+            expected.check(model.etag)
             model.dropped = True
             try:
                 await self._submit(DropModel(model.number))

@@ -158,6 +158,9 @@ class ServiceCollector(Collector):
         yield _counter(
             "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: m.pipeline.positives)
         )
+        yield _gauge(
+            "aucstream_model_pending", "Predictions and early labels that wait.", label, each(lambda m: m.pending)
+        )
         yield _counter(
             "aucstream_model_rows",
             "Rows by what became of them since the start.",

@@ -63,6 +63,7 @@ TABLE: dict[type[AucstreamError], Entry] = {
     ),
     errors.UnknownId: Entry(404, "unknown-id", "No prediction with that id waits for a label"),
     errors.ExpiredId: Entry(410, "expired", "The example expired before its label came"),
+    errors.PreconditionFailed: Entry(412, "precondition-failed", "The model is not as the request expects"),
     errors.BodyTooLarge: Entry(413, "body-too-large", "The body is over its limit"),
     errors.UnsupportedMedia: Entry(415, "unsupported-media-type", "The content type is not accepted here"),
     errors.QueueFull: Entry(429, "queue-full", "Too much is waiting: try again later"),

@@ -2,83 +2,80 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.host import ModelHost
+from service.errors import RouteNotFound
+from service.preconditions import IfNoneMatch, unchanged
 
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-code, pre { font: 14px/1.4 ui-monospace, monospace; } pre { overflow: auto; background: #8881; padding: .6rem; }
-summary { cursor: pointer; padding: .2rem 0; } .verb { display: inline-block; width: 5rem; font-weight: 600; }
-"""
-_SCRIPT = """
-const cell = (row, text, n) => { const c = row.insertCell(); c.textContent = text; if (n) c.className = 'n'; };
-const show = v => v === null ? '\\u2013' : v.toFixed(4);
-async function refresh() {
-  const state = document.getElementById('state');
-  try {
-    const answer = await fetch('v1/models?limit=100');
-    const page = await answer.json();
-    if (!answer.ok) { state.textContent = page.detail; return; }
-    const body = document.createElement('tbody');
-    for (const m of page.models) {
-      const e = await (await fetch(`v1/models/${m.name}/evaluation`)).json();
-      const row = body.insertRow();
-      cell(row, m.name); cell(row, m.spec.algorithm);
-      cell(row, m.seq.toLocaleString(), 1); cell(row, m.positives.toLocaleString(), 1);
-      cell(row, show(e.window.auc), 1);
-      cell(row, e.window.auc_low === null ? '\\u2013' : `${show(e.window.auc_low)} \\u2013 ${show(e.window.auc_high)}`, 1);
-      cell(row, show(e.total.auc), 1); cell(row, m.last_event_at ?? '\\u2013');
-    }
-    document.querySelector('tbody').replaceWith(body);
-    state.textContent = page.models.length ? '' : 'no models yet';
-  } catch { state.textContent = 'no answer from the service'; }
+STATIC = Path(__file__).parents[1] / "static"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # kept, but asked for again by its ETag
 }
-refresh(); setInterval(refresh, 2000);
-"""
 
 
-def _page(title: str, content: str, script: str = "") -> Response:
-    document = (
+class Document:
+    """Bytes that do not change while the process runs, under their own entity tag."""
+
+    def __init__(self, data: bytes, kind: str) -> None:
+        self._data = data
+        self._kind = kind
+        self._etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+
+    def answer(self, if_none_match: str | None) -> Response:
+        """Return the document, or 304 where the client has it."""
+        return unchanged(if_none_match, self._etag) or Response(
+            self._data, headers={**HEADERS, "ETag": self._etag}, media_type=self._kind
+        )
+
+
+def _page(title: str, content: str) -> Document:
+    text = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
-        f"<body>{content}<script>{script}</script></body></html>"
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f'<link rel="stylesheet" href="static/style.css"></head><body>{content}</body></html>'
     )
-    return Response(
-        document,
-        headers={
-            "Content-Security-Policy": "default-src 'self' 'unsafe-inline'",
-            "Cache-Control": "no-store",
-        },
-        media_type="text/html",
-    )
+    return Document(text.encode(), "text/html")
 
 
-def pages_router(host: ModelHost) -> APIRouter:
+def pages_router() -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter(include_in_schema=False)
+    static = {path.name: Document(path.read_bytes(), KINDS[path.suffix]) for path in STATIC.iterdir()}
+    made: dict[str, Document] = {}
 
     @router.get("/", response_class=Response)
-    async def dashboard() -> Response:
-        content = (
-            "<h1>aucstream</h1><p id=state></p><table><thead><tr><th>model<th>algorithm<th class=n>seq"
-            "<th class=n>positives<th class=n>AUC (window)<th class=n>95 %<th class=n>AUC (all)<th>last event</tr></thead>"
-            f"<tbody></tbody></table><p>durability: {html.escape(host.settings.durability)} · "
-            '<a href="docs">API</a> · <a href="openapi.json">openapi.json</a></p>'
-        )
-        return _page("aucstream", content, _SCRIPT)
+    async def dashboard(if_none_match: IfNoneMatch = None) -> Response:
+        return static["dashboard.html"].answer(if_none_match)
+
+    @router.get("/static/{file}", response_class=Response)
+    async def asset(file: str, if_none_match: IfNoneMatch = None) -> Response:
+        if file not in static:
+            raise RouteNotFound("path", "one of those in /openapi.json", f"/static/{file[:80]}")
+        return static[file].answer(if_none_match)
+
+    @router.get("/openapi.json", response_class=Response)
+    async def openapi(request: Request, if_none_match: IfNoneMatch = None) -> Response:
+        if "openapi" not in made:
+            text = json.dumps(request.app.openapi(), ensure_ascii=False, separators=(",", ":"))
+            made["openapi"] = Document(text.encode(), "application/json")
+        return made["openapi"].answer(if_none_match)
 
     @router.get("/docs", response_class=Response)
-    async def docs(request: Request) -> Response:
-        return _page("aucstream API", _described(request.app.openapi()))
+    async def docs(request: Request, if_none_match: IfNoneMatch = None) -> Response:
+        if "docs" not in made:
+            made["docs"] = _page("aucstream API", _described(request.app.openapi()))
+        return made["docs"].answer(if_none_match)
 
     return router
 

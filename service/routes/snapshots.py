@@ -11,6 +11,7 @@ from service import errors
 from service.description import answer, body, json_content, problems
 from service.exchange import SAFETENSORS, SNAPSHOT, exchange_of
 from service.host import ModelHost
+from service.preconditions import IfMatch, IfNoneThere, Preconditions
 from service.routes.models import ETAG, described
 from service.schemas import Description
 from service.spec import checked_name
@@ -51,6 +52,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
                 errors.BodyTooLarge,
                 errors.UnsupportedMedia,
                 errors.InvalidName,
+                errors.PreconditionFailed,
                 library.BadSnapshot,
                 library.NewerSnapshot,
                 errors.TooManyModels,
@@ -59,7 +61,9 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         },
         openapi_extra=body("A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}),
     )
-    async def upload(name: str, request: Request) -> Response:
+    async def upload(
+        name: str, request: Request, if_match: IfMatch = None, if_none_match: IfNoneThere = None
+    ) -> Response:
         exchange = exchange_of(request.scope)
         checked_name(name)
         exchange.require(SNAPSHOT, SAFETENSORS)
@@ -67,7 +71,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
             raise host.not_ready()
         async with host.uploading:
             data = await exchange.body(host.settings.max_snapshot_bytes)
-            model, new = await host.upload(name, data)
+            model, new = await host.upload(name, data, Preconditions(if_match, if_none_match))
         return described(model, 201 if new else 200)
 
     return router
