@@ -578,7 +578,6 @@ class SPDAM(Windowed):
         finite_sum(w, mean, duals, labels, slots, idx, val, generator, float(epochs), lam, self.batch)
         held = min(labels.size, self.n_buffer)
         self._field("duals")[:held] = duals[-held:]
-        self._field("weights")[:held] = 1.0
         self._field("scalars")[AVERAGED] = labels.size
         return bool(np.isfinite(w).all() and np.isfinite(duals).all())
 

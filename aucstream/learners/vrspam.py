@@ -13,21 +13,23 @@ from aucstream.constraints import Ge, Gt, Le
 from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import by_share
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import axpy, axpy2, dot, dot2, inner, norm
 from aucstream.kernels.random import below
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.kernels.window import SINCE, due, held, take
+from aucstream.kernels.window import SINCE, SMALLEST_STEP, due, held, take
 from aucstream.learners.base import learner
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
+from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, UnitChange, Vector
 from aucstream.learners.windowed import Windowed
 
 # layout of State.scalars after that of `kernels.window`. w = SCALE v - DRIFT full, the sum of STEPS iterates
-# is CUM v - DRIFT_CUM full - u; N_*: rows in the class sums; V_*, M_*, T_*: the sums' products with v, full
-# and last; upper bounds of |w| and of a row, |full|: they show beforehand that a step stays finite
+# is CUM v - DRIFT_CUM full - u; N_*: weights in the class sums; V_*, M_*, T_*: the sums' products with v, full
+# and last; upper bounds of |w|, of a row, |full| and of a weight in the window: they show beforehand that a
+# step stays finite; ROWS_*: rows behind the weights N_*
 SNAPSHOTS, STEPS, SCALE, DRIFT, CUM, DRIFT_CUM, N_POS, N_NEG = range(3, 11)
-V_POS, V_NEG, M_POS, M_NEG, T_POS, T_NEG, REACH, LONGEST, FULL_NORM = range(11, 20)
+V_POS, V_NEG, M_POS, M_NEG, T_POS, T_NEG, REACH, LONGEST, FULL_NORM, HEAVIEST, ROWS_POS, ROWS_NEG = range(11, 23)
 RECOUNT = 65_536  # arrivals between two recounts of tracked products: rounding drift, not approximation
 LARGEST = 1e285  # a step that may bring a state entry beyond this is refused before it is written
 
@@ -56,7 +58,7 @@ def fold(v, u, full, scalars):
 
 
 @jit
-def settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator):
+def settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator):
     """Fold; recount tracked products and bounds. O(d + window)."""
     fold(v, u, full, scalars)
     scalars[V_POS] = inner(sums_pos, v)
@@ -73,14 +75,16 @@ def settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_id
     if scalars[N_NEG] > 0.0:
         longest = max(longest, norm(sums_neg) / scalars[N_NEG])
     scalars[LONGEST] = longest
+    scalars[HEAVIEST] = np.max(weights)
 
 
 @jit
-def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, rows):
+def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, rows):
     """Freeze w, and p, the class means and the mean of G(w; .) of the first `rows` slots. O(d + window)."""
     fold(v, u, full, scalars)
-    class_sums(sums_pos, sums_neg, v, scalars, labels, slots, pool_idx, pool_val, rows)
-    p = scalars[N_POS] / rows
+    class_sums(sums_pos, sums_neg, v, scalars, labels, weights, slots, pool_idx, pool_val, rows)
+    mass = scalars[N_POS] + scalars[N_NEG]
+    p = scalars[N_POS] / mass
     at_pos = scalars[V_POS] / scalars[N_POS]
     at_neg = scalars[V_NEG] / scalars[N_NEG]
     full[:] = 0.0
@@ -89,7 +93,7 @@ def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, 
         b = a + slots[i, buffers.LENGTH]
         s = dot(pool_idx[a:b], pool_val[a:b], v)
         c = 2.0 * (1.0 - p) * (s - at_neg - 1.0) if labels[i] > 0.0 else 2.0 * p * (s - at_pos + 1.0)
-        axpy(pool_idx[a:b], pool_val[a:b], c / rows, full)
+        axpy(pool_idx[a:b], pool_val[a:b], c * weights[i] / mass, full)
     last[:] = v
     scalars[T_POS] = scalars[V_POS]
     scalars[T_NEG] = scalars[V_NEG]
@@ -98,7 +102,7 @@ def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, 
     for i in range(rows):
         a = slots[i, buffers.START]
         b = a + slots[i, buffers.LENGTH]
-        scalars[M_POS if labels[i] > 0.0 else M_NEG] += dot(pool_idx[a:b], pool_val[a:b], full)
+        scalars[M_POS if labels[i] > 0.0 else M_NEG] += weights[i] * dot(pool_idx[a:b], pool_val[a:b], full)
     scalars[REACH] = norm(v)
     scalars[FULL_NORM] = norm(full)
     scalars[LONGEST] = buffers.longest(slots, pool_val)
@@ -107,27 +111,29 @@ def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, 
 
 
 @jit
-def class_sums(sums_pos, sums_neg, v, scalars, labels, slots, pool_idx, pool_val, rows):
-    """Write sums of the first `rows` slots by class, their counts and products with v.
+def class_sums(sums_pos, sums_neg, v, scalars, labels, weights, slots, pool_idx, pool_val, rows):
+    """Write weighted sums of the first `rows` slots by class, their weights, counts and products with v.
 
     The products are summed by rows, so that columns may have any order.
     """
     sums_pos[:] = 0.0
     sums_neg[:] = 0.0
-    scalars[N_POS] = 0.0
-    scalars[V_POS] = 0.0
-    scalars[V_NEG] = 0.0
+    for at in (N_POS, N_NEG, ROWS_POS, ROWS_NEG, V_POS, V_NEG, HEAVIEST):
+        scalars[at] = 0.0
     for i in range(rows):
         a = slots[i, buffers.START]
         b = a + slots[i, buffers.LENGTH]
+        scalars[HEAVIEST] = max(scalars[HEAVIEST], weights[i])
         if labels[i] > 0.0:
-            scalars[N_POS] += 1.0
-            scalars[V_POS] += dot(pool_idx[a:b], pool_val[a:b], v)
-            axpy(pool_idx[a:b], pool_val[a:b], 1.0, sums_pos)
+            scalars[N_POS] += weights[i]
+            scalars[ROWS_POS] += 1.0
+            scalars[V_POS] += weights[i] * dot(pool_idx[a:b], pool_val[a:b], v)
+            axpy(pool_idx[a:b], pool_val[a:b], weights[i], sums_pos)
         else:
-            scalars[V_NEG] += dot(pool_idx[a:b], pool_val[a:b], v)
-            axpy(pool_idx[a:b], pool_val[a:b], 1.0, sums_neg)
-    scalars[N_NEG] = rows - scalars[N_POS]
+            scalars[N_NEG] += weights[i]
+            scalars[ROWS_NEG] += 1.0
+            scalars[V_NEG] += weights[i] * dot(pool_idx[a:b], pool_val[a:b], v)
+            axpy(pool_idx[a:b], pool_val[a:b], weights[i], sums_neg)
 
 
 @jit
@@ -174,6 +180,14 @@ def descend(v, u, full, last, sums_pos, sums_neg, scalars, idx, x, factor, y, et
 
 
 @jit
+def carried(scalars, y, weight):
+    """Return what the weight of a row of the class sums, or of one like them, multiplies its step by."""
+    if y > 0.0:
+        return by_share(weight, scalars[ROWS_POS], scalars[N_POS], scalars[ROWS_NEG], scalars[N_NEG])
+    return by_share(weight, scalars[ROWS_NEG], scalars[N_NEG], scalars[ROWS_POS], scalars[N_POS])
+
+
+@jit
 def average(v, u, scalars, dense):
     """Take w into the average; writes u, scalars."""
     scalars[STEPS] += 1.0
@@ -187,7 +201,7 @@ def average(v, u, scalars, dense):
 
 @jit
 def step(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
     idx, x, y, weight, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
 ):  # fmt: skip
     """All steps of one arrival; writes all state.
@@ -195,7 +209,7 @@ def step(
     Returns the score of the averaged weights before them; NaN where the row was skipped.
     """
     score = score_row(
-        v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+        v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
         idx, x, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
     )  # fmt: skip
     length = norm(x)
@@ -203,12 +217,12 @@ def step(
     ratio = restart_ratio(ledger, scale, rows, kappa)
     unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
     top = max(scalars[LONGEST] * ratio, factor * length)
-    rate = eta / unit / unit
-    own = rate * weight
+    heaviest = max(scalars[HEAVIEST], weight)
+    own = eta / unit / unit * heaviest  # no step of this arrival is longer
     reach = scalars[REACH]
     reach += own * (2.0 * (8.0 * reach * top + 2.0) * top + scalars[FULL_NORM] * ratio)
-    mass = scalars[STEPS] + 1.0 + scalars[N_POS] + scalars[N_NEG] + weight + labels.size
-    travelled = scalars[DRIFT_CUM] + scalars[DRIFT] + own + (inner_steps - 1.0) * rate
+    mass = scalars[STEPS] + 1.0 + scalars[N_POS] + scalars[N_NEG] + (labels.size + 1.0) * heaviest
+    travelled = scalars[DRIFT_CUM] + scalars[DRIFT] + inner_steps * own
     # 2: what rounding may add to a bound that is asked for again below
     if not (math.isfinite(score) and bounded(2.0 * reach, top, mass) and travelled < LARGEST):
         return math.nan
@@ -229,23 +243,29 @@ def step(
         scalars[M_POS] *= ratio * ratio
         scalars[M_NEG] *= ratio * ratio
     scalars[LONGEST] = max(scalars[LONGEST], factor * length)
-    take(idx, x, factor, y, scalars, slots, pool_idx, pool_val, labels)
+    scalars[HEAVIEST] = heaviest
+    weights[take(idx, x, factor, y, scalars, slots, pool_idx, pool_val, labels)] = weight
     if scalars[SNAPSHOTS] == 0.0:
         # running class sums, this row included, stand in for those of a window
         if y > 0.0:
             scalars[N_POS] += weight
+            scalars[ROWS_POS] += 1.0
             scalars[V_POS] += weight * factor * dot(idx, x, v)
             axpy(idx, x, weight * factor, sums_pos)
         else:
             scalars[N_NEG] += weight
+            scalars[ROWS_NEG] += 1.0
             scalars[V_NEG] += weight * factor * dot(idx, x, v)
             axpy(idx, x, weight * factor, sums_neg)
         if scalars[N_POS] == 0.0 or scalars[N_NEG] == 0.0:
             return score
     window = held(scalars, labels)
     if due(scalars, labels, refresh_frac):
-        take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, window)
-    descend(v, u, full, last, sums_pos, sums_neg, scalars, idx, x, factor, y, weight * eta, unit, beta, beta1, dense)
+        take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, window)
+    descend(
+        v, u, full, last, sums_pos, sums_neg, scalars, idx, x, factor, y,
+        carried(scalars, y, weight) * eta, unit, beta, beta1, dense,
+    )  # fmt: skip
     if scalars[SNAPSHOTS] > 0.0:
         for _ in range(inner_steps - 1):
             i = below(generator, window)
@@ -253,37 +273,37 @@ def step(
             b = a + slots[i, buffers.LENGTH]
             descend(
                 v, u, full, last, sums_pos, sums_neg, scalars, pool_idx[a:b], pool_val[a:b], 1.0, labels[i],
-                eta, unit, beta, beta1, dense,
+                carried(scalars, labels[i], weights[i]) * eta, unit, beta, beta1, dense,
             )  # fmt: skip
     average(v, u, scalars, dense)
     if scalars[STEPS] % RECOUNT == 0.0:
-        settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator)
+        settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator)
     return score
 
 
 @jit
 def learn_block(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
-    indptr, idx, val, y, weights, out, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
+    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
+    indptr, idx, val, y, example_weights, out, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
 ):  # fmt: skip
     """One arrival a row; out (n,) gets the score before each."""
     for i in range(y.size):
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
             out[i] = step(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
+                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
+                None, val[a:b], y[i], example_weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
             )  # fmt: skip
         else:
             out[i] = step(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
+                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
+                idx[a:b], val[a:b], y[i], example_weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
             )  # fmt: skip
 
 
 @jit
 def score_row(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
     idx, x, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
@@ -295,7 +315,7 @@ def score_row(
 
 @jit
 def score_block(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
     indptr, idx, val, out, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
 ):  # fmt: skip
     """Write the score of each row to out (n,); changes nothing else."""
@@ -303,19 +323,19 @@ def score_block(
         a, b = indptr[i], indptr[i + 1]
         if idx is None:
             out[i] = score_row(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
                 None, val[a:b], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
             )  # fmt: skip
         else:
             out[i] = score_row(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator, ledger,
+                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
                 idx[a:b], val[a:b], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
             )  # fmt: skip
 
 
 @jit
 def finite_sum(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator,
+    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator,
     epochs, unit, beta, beta1, eta, dense,
 ):  # fmt: skip
     """[DS] Algorithm 1 on the rows of all slots, from a state of zeros; leaves w as the average.
@@ -323,8 +343,8 @@ def finite_sum(
     Returns whether all steps were taken.
     """
     n = labels.size
-    class_sums(sums_pos, sums_neg, v, scalars, labels, slots, pool_idx, pool_val, n)
-    settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, generator)
+    class_sums(sums_pos, sums_neg, v, scalars, labels, weights, slots, pool_idx, pool_val, n)
+    settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator)
     taken = True
     for i in range(n):  # SPAM with the moments of the set
         a = slots[i, buffers.START]
@@ -338,7 +358,7 @@ def finite_sum(
     for j in range(v.size):
         v[j] = -u[j] / n
     for _ in range(epochs):
-        take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, slots, pool_idx, pool_val, n)
+        take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, n)
         for _ in range(n):
             i = below(generator, n)
             a = slots[i, buffers.START]
@@ -354,7 +374,7 @@ def finite_sum(
 
 
 class State(NamedTuple):
-    """6 d + 21 floats, one generator, and `n_buffer` rows with their labels."""
+    """6 d + 23 floats, one generator, and `n_buffer` rows with their labels and weights."""
 
     v: Annotated[Floats, Vector(Unit.WEIGHT)]
     u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", STEPS), -1.0)]  # deferred average
@@ -362,8 +382,9 @@ class State(NamedTuple):
     last: Annotated[Floats, Vector(Unit.WEIGHT)]  # wt, the snapshot
     sums_pos: Annotated[Floats, Vector(Unit.ROW_SUM, ("scalars", N_POS))]  # of the snapshot's window;
     sums_neg: Annotated[Floats, Vector(Unit.ROW_SUM, ("scalars", N_NEG))]  # before: of all rows
-    scalars: Annotated[Floats, Fixed(20)]
+    scalars: Annotated[Floats, Fixed(23)]
     labels: Annotated[Floats, Fixed("n_buffer")]
+    weights: Annotated[Floats, Fixed("n_buffer")]
     slots: Annotated[Ints, Slots()]
     pool_idx: Annotated[Ints, PoolIdx()]
     pool_val: Annotated[Floats, PoolVal()]
@@ -405,12 +426,12 @@ class VRSPAM(Windowed):
 
     Notes
     -----
-    With p, m+ and m- of the rows of the window, q = 1 - p, the slope of a row z = (x, y)::
+    With p, m+ and m- of the rows of the window by their weights, q = 1 - p, the slope of a row z = (x, y)::
 
         y=+1:  G(w; z) = 2q (w'(x - m-) - 1) x        y=-1:  G(w; z) = 2p (w'(x - m+) + 1) x
 
     has the mean grad f(w), f(w) = pq E(1 - w'(x+ - x-))^2. A snapshot freezes p, m+-, wt = w and
-    M = (mean of G(wt; z) over the window); an arrival makes the step ::
+    M = (weighted mean of G(wt; z) over the window); an arrival makes the step ::
 
         w = argmin_v \\|v - (w - eta (G(w; z) - G(wt; z) + M))\\|^2 / 2 + eta (beta/2 \\|v\\|^2 + beta1 \\|v\\|_1)
 
@@ -429,8 +450,12 @@ class VRSPAM(Windowed):
     step is no descent; weights then grow until the window has caught up.
 
     Deviations: the window; eta, since the step of the paper's theory, below beta / (128 kappa^4), moves
-    nothing in any practical number of steps; an example's weight multiplies the step of its arrival, and its
-    share in the moments before the first snapshot; `kappa=None`.
+    nothing in any practical number of steps; an example's weight is its share in p, m and M and multiplies
+    eta in every step on its row, so that steps on uniform draws have the direction of grad f in the mean; for
+    stability heavy weights are divided by their mean and no row counts more than twice the mean of its class
+    (where wt = w is the minimiser no step moves it, whatever its size); a snapshot is due at once after a merge
+    and after a change of units that takes from weights what their column's deviation has grown by;
+    `kappa=None`.
 
     References
     ----------
@@ -475,8 +500,24 @@ class VRSPAM(Windowed):
     def _fit_fixed(self, labels: Floats, slots: Ints, idx: Ints, val: Floats, unit: float, epochs: int) -> bool:
         beta, beta1, eta, _, _, dense, _ = self._kernel_params
         fields = dict(zip(self._program.parts, self._arrays, strict=True))
-        fixed = {**fields, "labels": labels, "slots": slots, "pool_idx": idx, "pool_val": val}
+        rows = {"labels": labels, "weights": np.ones(labels.size), "slots": slots, "pool_idx": idx, "pool_val": val}
+        fixed = {**fields, **rows}
         return bool(finite_sum(*fixed.values(), epochs, unit, beta, beta1, eta, dense))
+
+    def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
+        if change.growth is not None and (change.growth > 1.0).any():
+            self._refresh(fields["scalars"])
+
+    def _added(self) -> list[tuple[str, int]]:
+        return [*super()._added(), ("scalars", ROWS_POS), ("scalars", ROWS_NEG)]
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        self._refresh(fields["scalars"])
+
+    def _refresh(self, scalars: Floats) -> None:
+        """Let the next arrival take a snapshot: M is no longer the gradient at the weights of the last one."""
+        if scalars[SNAPSHOTS] > 0.0:
+            scalars[SINCE] = max(SMALLEST_STEP, self.n_buffer)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

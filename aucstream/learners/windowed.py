@@ -83,6 +83,7 @@ class Windowed(Learner):
         self._reserve(val.size, int(np.diff(indptr).max(initial=0)))
         window = (self._field(part) for part in ("scalars", "slots", "pool_idx", "pool_val", "labels"))
         take_last(*window, slots, idx, scaled, labels)
+        self._field("weights")[: labels.size] = 1.0
         self._settle()
         self._calibrate_on(scores, signs)
         return self

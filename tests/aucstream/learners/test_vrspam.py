@@ -15,10 +15,11 @@ from reference.vrspam import VRSPAM as Plain
 from reference.vrspam import vrspam_batch
 from scipy import sparse
 
-from aucstream import VRSPAM
+from aucstream import VRSPAM, from_bytes
 from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.kernels.window import HELD_POS, SINCE
 from aucstream.learners import vrspam
+from aucstream.learners.state import UnitChange
 
 from . import agreement, real
 
@@ -115,6 +116,70 @@ def test_the_elastic_net_converges_to_fista_zeros_included() -> None:
     w = model.fit(g.X, g.y, epochs=30).coefficients()
     np.testing.assert_allclose(w, best, atol=1e-6)
     np.testing.assert_array_equal(w == 0, best == 0)
+
+
+def weightings(y: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return heavy and uneven weights by name."""
+    random = np.random.default_rng(seed)
+    return {
+        "negatives weigh 10": np.where(y > 0, 1.0, 10.0),
+        "positives weigh 10": np.where(y > 0, 10.0, 1.0),
+        "between 0.1 and 50": random.uniform(0.1, 50.0, y.size),
+        "all 1000": np.full(y.size, 1000.0),
+    }
+
+
+@pytest.mark.parametrize("params", [{}, {"inner": 3}, {"penalty": "elasticnet"}], ids=["default", "inner", "net"])
+def test_weights_that_differ_widely_cost_no_ranking(params: dict[str, Any]) -> None:
+    g = gaussian_stream(5_000, d=8, p=0.2, seed=3, largest=None)
+    X = g.X + 1.5  # class means far from 0, as those of indicators are
+    plain = g.auc(VRSPAM(**params).partial_fit(X, g.y).coefficients())
+    assert plain > 0.6
+    for name, weights in weightings(g.y, 1).items():
+        model = VRSPAM(**params)
+        model.learn_array(X, g.y, weights)
+        assert np.linalg.norm(iterate(model)) < 100.0, name
+        assert g.auc(model.coefficients()) > plain - 0.02, name
+
+
+def test_whole_weights_are_nearly_rows_repeated_and_a_common_factor_is_none() -> None:
+    g = gaussian_stream(4_000, d=6, p=0.3, seed=4)
+    weights = np.random.default_rng(0).integers(1, 4, size=g.y.size).astype(float)
+    repeated = np.repeat(np.arange(g.y.size), weights.astype(int))
+    weighted, rows, tenfold = VRSPAM(), VRSPAM(n_buffer=2000), VRSPAM()
+    weighted.learn_array(g.X, g.y, weights)
+    rows.learn_array(g.X[repeated], g.y[repeated])
+    assert cosine(weighted.coefficients(), rows.coefficients()) > 0.98
+    plain = VRSPAM().partial_fit(g.X, g.y)
+    tenfold.learn_array(g.X, g.y, np.full(g.y.size, 16.0))
+    assert cosine(plain.coefficients(), tenfold.coefficients()) > 0.995
+
+
+def test_a_snapshot_is_due_at_once_where_units_took_from_weights_and_after_a_merge() -> None:
+    X, y, _ = agreement.stream(300)
+    same = agreement.change(np.ones(7), np.zeros(7))
+
+    def snapshots_after(change: Any, rows: int = 300) -> list[int]:
+        model = VRSPAM(n_buffer=100)
+        model.learn_array(X[:rows], y[:rows])
+        model = change(model)
+        before = model._field("scalars")[vrspam.SNAPSHOTS]
+        taken = []
+        for i in range(3):
+            model.learn_array(X[i : i + 1], y[i : i + 1])
+            taken.append(int(model._field("scalars")[vrspam.SNAPSHOTS] - before))
+        return taken
+
+    def grown(model: VRSPAM, growth: np.ndarray | None) -> VRSPAM:
+        model.change_units(UnitChange(same.ratio, same.shift, same.carry_rows, growth))
+        return from_bytes(model.to_bytes())  # type: ignore[return-value]
+
+    assert snapshots_after(lambda model: grown(model, None)) == [0, 0, 0]
+    assert snapshots_after(lambda model: grown(model, np.ones(7))) == [0, 0, 0]
+    assert snapshots_after(lambda model: grown(model, np.where(np.arange(7) == 2, 1.5, 1.0))) == [1, 1, 1]
+    assert snapshots_after(lambda model: grown(model, np.full(7, 1.5)), rows=10) == [0, 0, 0]
+    other = VRSPAM(n_buffer=100).partial_fit(X, y)
+    assert snapshots_after(lambda model: model.merge(other, approximate=True)) == [1, 1, 1]
 
 
 @settings(max_examples=20, deadline=None)

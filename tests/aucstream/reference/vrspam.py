@@ -10,28 +10,30 @@ import math
 
 import numpy as np
 
+from .example_weights import ClassWeights
 from .randomness import Generator
 from .row_scale import RowScale
 from .spam import prox, scaled_rows, spam_batch, spam_slope
 
 
 class Moments:
-    """p and the class means of some rows, and the mean of G at a point over the same rows."""
+    """Weighted p and class means of some rows, and the weighted mean of G at a point over the same rows."""
 
-    def __init__(self, rows: np.ndarray, y: np.ndarray) -> None:
+    def __init__(self, rows: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> None:
         self.rows, self.y = rows, y
-        self.p = float((y > 0).mean())
-        self.m_pos = rows[y > 0].mean(axis=0)
-        self.m_neg = rows[y <= 0].mean(axis=0)
+        self.shares = np.full(y.size, 1.0 / y.size) if weights is None else weights / weights.sum()
+        self.p = float(self.shares[y > 0].sum())
+        self.m_pos = self.shares[y > 0] @ rows[y > 0] / self.p
+        self.m_neg = self.shares[y <= 0] @ rows[y <= 0] / self.shares[y <= 0].sum()
 
     def slope(self, w: np.ndarray, x: np.ndarray, y: float) -> float:
         """Return c of G(w; x, y) = c x with these p and means."""
         return spam_slope(w, x, y, self.p, self.m_pos, self.m_neg)
 
     def mean_gradient(self, w: np.ndarray) -> np.ndarray:
-        """Return (1/n) sum_i G(w; z_i) = grad f(w)."""
+        """Return sum_i om_i G(w; z_i) / sum_i om_i = grad f(w)."""
         slopes = np.array([self.slope(w, x, label) for x, label in zip(self.rows, self.y, strict=True)])
-        return self.rows.T @ slopes / self.y.size
+        return self.rows.T @ (slopes * self.shares)
 
 
 class VRSPAM:
@@ -43,15 +45,20 @@ class VRSPAM:
        `since` += 1; the running class sums and counts take om x and om;
     2. return while only one class was ever seen;
     3. if `since` >= max(16, floor(refresh_frac rows)), with `rows` now in the window, and both classes are
-       in it: freeze p_B, m+-_B of the window, wt = w, M_B = window mean of G(wt; .), since = 0;
+       in it: freeze p_B, m+-_B of the window by weight, wt = w, M_B = weighted window mean of G(wt; .),
+       since = 0;
        if only one class is in it the old snapshot stays, and the next arrival tries again;
-    4. with a snapshot: w = prox_eta(w - om eta (G(w; z) - G(wt; z) + M_B)), both G with the frozen p_B,
-       m+-_B; then inner - 1 times the same for a row drawn from U{slots}, with om = 1. Without one yet:
-       one SPAM step of size om eta with the running p, m+- (no inner steps);
+    4. with a snapshot: w = prox_g(w - g (G(w; z) - G(wt; z) + M_B)), g = om' eta, both G with the frozen
+       p_B, m+-_B; then inner - 1 times the same for a row drawn from U{slots}, with that row's om'. Without
+       one yet: one SPAM step of size om' eta with the running p, m+- (no inner steps). om' is `by_share`
+       with the rows and weights of the classes of the snapshot's window, before it of all rows;
     5. t += 1, wbar += (w - wbar)/t.
 
-    Output: wbar. The window holds shortened rows in raw units, each once whatever its weight. Scale as in
-    `SPAM`. om = 0 changes nothing at all.
+    Output: wbar. The window holds shortened rows in raw units, with their weights. Scale as in `SPAM`.
+    om = 0 changes nothing at all.
+
+    While om' is proportional to om, a step on a uniform draw has the mean direction of grad f_B(w). Where the
+    cut at twice a class's mean acts it has not, but at wt = w = its zero no step moves w, whatever the om'.
     """
 
     def __init__(
@@ -76,6 +83,8 @@ class VRSPAM:
         self.rng = Generator(seed)
         self.rows: list[np.ndarray] = []
         self.labels: list[float] = []
+        self.weights: list[float] = []
+        self.classes = ClassWeights()
         self.arrivals = 0
         self.since = 0
         self.sum_pos = self.sum_neg = np.zeros(0)
@@ -111,9 +120,10 @@ class VRSPAM:
         if len(self.rows) < self.n_buffer:
             self.rows.append(x)
             self.labels.append(y)
+            self.weights.append(weight)
         else:
             slot = self.arrivals % self.n_buffer
-            self.rows[slot], self.labels[slot] = x, y
+            self.rows[slot], self.labels[slot], self.weights[slot] = x, y, weight
         self.arrivals += 1
         self.since += 1
         if y > 0:
@@ -122,13 +132,18 @@ class VRSPAM:
         else:
             self.sum_neg = self.sum_neg + weight * x
             self.n_neg += weight
+        if self.snapshots == 0:
+            self.classes.add(y, weight)
         # 2. one class only
         if self.n_pos == 0.0 or self.n_neg == 0.0:
             return score
         # 3. snapshot
         due = max(16, math.floor(self.refresh_frac * len(self.rows)))
         if self.since >= due and min(self.labels) <= 0 < max(self.labels):
-            window = Moments(np.array(self.rows), np.array(self.labels))
+            window = Moments(np.array(self.rows), np.array(self.labels), np.array(self.weights))
+            self.classes = ClassWeights()
+            for label, om in zip(self.labels, self.weights, strict=True):
+                self.classes.add(label, om)
             self.p_B, self.m_pos_B, self.m_neg_B = window.p, window.m_pos, window.m_neg
             self.wt, self.M_B = self.w, window.mean_gradient(self.w)
             self.since = 0
@@ -137,12 +152,12 @@ class VRSPAM:
         if self.snapshots == 0:
             p = self.n_pos / (self.n_pos + self.n_neg)
             c = spam_slope(self.w, x, y, p, self.sum_pos / self.n_pos, self.sum_neg / self.n_neg)
-            self._descend(c * x, weight * self.eta)
+            self._descend(c * x, self.classes.by_share(y, weight) * self.eta)
         else:
             self._reduced_step(x, y, weight)
             for _ in range(self.inner - 1):
                 slot = self.rng.below(len(self.rows))
-                self._reduced_step(self.rows[slot], self.labels[slot], 1.0)
+                self._reduced_step(self.rows[slot], self.labels[slot], self.weights[slot])
         # 5. average
         self.t += 1
         self.wbar = self.wbar + (self.w - self.wbar) / self.t
@@ -152,7 +167,7 @@ class VRSPAM:
         """Take one variance-reduced step on a row."""
         c = spam_slope(self.w, x, y, self.p_B, self.m_pos_B, self.m_neg_B)
         ct = spam_slope(self.wt, x, y, self.p_B, self.m_pos_B, self.m_neg_B)
-        self._descend((c - ct) * x + self.M_B, weight * self.eta)
+        self._descend((c - ct) * x + self.M_B, self.classes.by_share(y, weight) * self.eta)
 
     def _descend(self, gradient: np.ndarray, eta: float) -> None:
         """Step along minus the gradient (of raw w), then the prox."""
