@@ -510,12 +510,11 @@ class ModelHost:
     async def _keep_sweeping(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            if not self._sweeping:
-                self._sweep()
+            self.sweep()
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Let what is due expire, in steps."""
-        if self._writer is None or self._writer.failed is not None or self.draining:
+        if self._writer is None or self._writer.failed is not None or self.draining or self._sweeping:
             return
         if self.has_room(STEP_ROWS, STEP_BYTES):
             self._sweeping = True
@@ -607,7 +606,7 @@ class ModelHost:
             model.pending = pending
             touched[number] = model
         if swept.more:
-            self._sweep()
+            self.sweep()
 
     def _queue(self, model: Model, waiting: Waiting) -> None:
         self.waiting_rows += len(waiting)

@@ -409,6 +409,7 @@ class Journal:
                 known[id_] = Known(Fate.HELD, sign, expires_at=append.received_at + spec.hold_early_seconds)
             else:
                 prediction = None
+                room += there is not None  # it waits no longer
                 if do is Do.JOIN:
                     assert there is not None and there.prediction is not None
                     prediction = there.prediction
@@ -473,6 +474,7 @@ class Journal:
                 wait.append((id_, new))
             else:
                 assert there is not None
+                room += 1  # the label waits no longer
                 joined.append(Joined(id_, features, there.sign, 1.0, first.score, first.probability))
                 known[id_] = Known(Fate.LEARNED, there.sign, before + len(joined), first)
                 learned.append((id_, Known(Fate.LEARNED, there.sign, before + len(joined), first)))

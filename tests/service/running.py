@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -165,6 +166,51 @@ class Local(Calls):
         self.server.should_exit = True
         self._thread.join()
         self.http.close()
+
+
+class Direct(Calls):
+    """The application without a server: it runs only while a call is being answered, so nothing is left to chance."""
+
+    def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time, **settings: Any) -> None:
+        self.data_dir = data_dir
+        self.loop = asyncio.new_event_loop()
+        self.app = create_app(Settings(data_dir=data_dir, **settings), clock=clock)
+        self.host = self.app.model_host
+        self.host.acquire()
+        self.loop.run_until_complete(self.host.recover())
+        assert self.host._sweeper is not None
+        self.host._sweeper.cancel()  # the test says when: `sweep`
+        self.http = httpx.Client(transport=_Straight(self.app, self.loop), base_url="http://localhost")
+
+    def sweep(self) -> None:
+        """Let all that is due expire."""
+
+        async def sweep() -> None:
+            self.host.sweep()
+            while self.host._sweeping or any(model.queued for model in self.host.models.values()):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(sweep())
+
+    def stop(self) -> None:
+        """What SIGTERM does."""
+        self.loop.run_until_complete(self.host.stop())
+        self.loop.close()
+        self.http.close()
+
+
+class _Straight(httpx.BaseTransport):
+    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = httpx.ASGITransport(app=app)
+        self._loop = loop
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        async def answer() -> tuple[httpx.Response, bytes]:
+            found = await self._inner.handle_async_request(request)
+            return found, await found.aread()
+
+        found, content = self._loop.run_until_complete(answer())
+        return httpx.Response(found.status_code, headers=found.headers, content=content, request=request)
 
 
 def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
