@@ -129,8 +129,7 @@ GROUPS: dict[str, Group] = {
     "Moments": Group(
         prepared("w7a", "svmguide3", "phishing"),
         [
-            Line("AdaOAM, eta = 1/8", "AdaOAM", {}),
-            Line("AdaOAM, eta = 1/2", "AdaOAM", {"eta": 0.5}),
+            *(Line(f"AdaOAM, eta = 2^{power}", "AdaOAM", {"eta": 2.0**power}) for power in (-9, -6, -3, -1, 1)),
             Line("MBA l2", "MBA", {}),
             Line("MBA l1, lam1 = 1e-4", "MBA", {"lam1": 1e-4, "lam2": 0.0}),
             Line("FTRL, alpha = 2, l1 = 0", "FTRL", {"alpha": 2.0, "l1": 0.0}),
@@ -144,7 +143,7 @@ GROUPS: dict[str, Group] = {
     "SPAM and VRSPAM": Group(
         [
             column
-            for name, ways in (("w8a", {"l2": {}, "standardised, l2": BOTH}), ("splice", {"l2": {}, "one-hot, l2": {"one_hot": True}}))
+            for name, ways in (("w8a", {"l2": {}, "standardised, l2": BOTH}), ("splice", {"l2": {}, "standardised, l2": BOTH, "one-hot, l2": {"one_hot": True}}))
             for label, how in ways.items()
             for column in (
                 Column(f"{name}, {label}", replace(SETS[name], **how)),

@@ -24,6 +24,7 @@ def network_split(name: str, order: int) -> Split:
     from sklearn.neural_network import MLPClassifier
 
     X, y, test_X, test_y = split(name, order)
+    X, test_X = (part.toarray().astype(np.float32) for part in (X, test_X))
     batch = min(BATCH, len(y))
     epochs = math.ceil(STEPS * batch / len(y))
     network = MLPClassifier(
@@ -32,6 +33,6 @@ def network_split(name: str, order: int) -> Split:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is the rule
         network.fit(X, y > 0)
-    hidden = (np.tanh(part @ network.coefs_[0] + network.intercepts_[0]) for part in (X, test_X))
+    hidden = (np.tanh(part @ network.coefs_[0] + network.intercepts_[0], dtype=float) for part in (X, test_X))
     rows, test_rows = (unit_rows(sparse.csr_array(part)) for part in hidden)
     return rows, y, test_rows, test_y

@@ -166,6 +166,7 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         for stage in ("tuning and defaults", "tuned"):
             ahead = tasks(arguments.sets, arguments.systems, arguments.orders, done)
+            ahead.sort(key=lambda task: (task.set, task.order) if BY_NAME[task.system].network else ("", 0))
             bar = progress.add_task(stage, total=len(ahead))
             for future in as_completed([pool.submit(perform, task) for task in ahead]):
                 told = future.result()
