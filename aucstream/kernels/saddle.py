@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from aucstream.kernels.example_weights import by_class
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import norm
@@ -41,8 +42,13 @@ def advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
     length = norm(x)
     scale, factor, mean, rows = next_scale(ledger, length, kappa)
     positive = scalars[POSITIVE] + (weight if y > 0.0 else 0.0)
-    p = positive / (scalars[TOTAL] + weight)
-    gamma = weight * min(cap, zeta / math.sqrt(scalars[STEPS] + 1.0))
+    total = scalars[TOTAL] + weight
+    p = positive / total
+    if cap < math.inf:
+        gamma = by_class(ledger, y, weight, positive, total - positive)
+    else:
+        gamma = weight
+    gamma *= min(cap, zeta / math.sqrt(scalars[STEPS] + 1.0))
     a, b, alpha = scalars[A], scalars[B], scalars[ALPHA]
     c, da, db, dalpha = slopes(y, p, s * factor, a, b, alpha)
     a -= gamma * da
@@ -54,7 +60,7 @@ def advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
         if kappa == 0.0:
             step /= scale * scale
     finite = math.isfinite(s) and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
-    finite = finite and abs(step) * length < LARGEST and scalars[TOTAL] + weight < LARGEST
+    finite = finite and abs(step) * length < LARGEST and total < LARGEST
     return finite, step, gamma, a, b, alpha, scale, mean, rows, length
 
 

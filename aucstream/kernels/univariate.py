@@ -10,6 +10,7 @@ import math
 
 from aucstream.kernels.averages import SCALE_RESET
 from aucstream.kernels.calibration import calibrate, sigmoid
+from aucstream.kernels.example_weights import by_class, by_mean
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import axpy, dot, norm
@@ -54,7 +55,11 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
     else:
         negative += weight
     r = slope(loss, wx * factor + scalars[INTERCEPT], y, positive, negative, clip)
-    eta = weight * eta0 / math.sqrt(scalars[STEPS] + 1.0)
+    if loss == LOGISTIC:
+        counted = by_mean(ledger, y, weight)
+    else:  # `slope` has the classes' shares
+        counted = by_class(ledger, y, weight, positive, negative)
+    eta = counted * eta0 / math.sqrt(scalars[STEPS] + 1.0)
     if lam > 0.0:
         eta = min(eta, LARGEST_SHRINK / lam)
     scale = scalars[SCALE] * (1.0 - eta * lam)

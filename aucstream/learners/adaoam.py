@@ -10,6 +10,7 @@ import numpy as np
 from aucstream.block import Floats
 from aucstream.constraints import Gt
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import by_mean
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, inner, norm
@@ -82,10 +83,11 @@ def step(
     reach = square = 0.0
     if ranks:
         slope_full(idx, x, factor, ratio, sign, scalars[other], other_mean, other_M, w, e, g)
+        size = by_mean(ledger, y, weight) * eta
         for j in range(d):
             g[j] = (lam * w[j] + g[j] / unit / unit) * unit
             h[j] = delta + math.sqrt(G2[j] + g[j] * g[j])
-            u[j] = w[j] - weight * eta * g[j] / h[j] / unit
+            u[j] = w[j] - size * g[j] / h[j] / unit
             reach += abs(u[j])
         square = inner(g, g)
         if reach < LARGEST:
@@ -209,9 +211,10 @@ class AdaOAM(Learner):
     projection multiplies u_j by h_j/(h_j + nu), nu by bisection; it takes O(d) where the ball binds. Time
     O(d^2) a row, memory 16 d^2 bytes, for at most 4096 features.
 
-    Deviations: moments by Welford's update, since the printed one cancels; an example's weight multiplies its
-    step and is its weight in the moments, and does not enter G2; `kappa=None`. With it g, G2 and h are those of
-    kappa_t w, without a unit.
+    Deviations: moments by Welford's update, since the printed one cancels; an example's weight is its weight in
+    the moments and multiplies its step, where heavy weights are divided by the mean of the heavier class and none
+    counts more than 2, and does not enter G2, so that a step never exceeds 2 eta a coordinate; `kappa=None`. With
+    it g, G2 and h are those of kappa_t w, without a unit.
 
     References
     ----------

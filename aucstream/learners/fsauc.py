@@ -12,6 +12,7 @@ from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Lt
 from aucstream.kernels import l1ball
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import by_class
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import axpy, dot, norm
@@ -203,7 +204,8 @@ def step(
     positive = scalars[T_POS] + (weight if y > 0.0 else 0.0)
     rows_weight = scalars[T_POS] + scalars[T_NEG] + weight
     p = positive / rows_weight
-    eta = weight * eta1 * scalars[PACE]
+    counted = by_class(ledger, y, weight, positive, rows_weight - positive)
+    eta = counted * eta1 * scalars[PACE]
     a, b, alpha = scalars[A], scalars[B], scalars[ALPHA]
     c, da, db, dalpha = slopes(y, p, s * factor, a, b, alpha)
     a -= eta * da
@@ -215,7 +217,7 @@ def step(
     finite = math.isfinite(s) and math.isfinite(score) and rows_weight < LARGEST
     finite = finite and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
     finite = finite and weight * factor * length < LARGEST
-    if not (finite and abs(along) * length * max(1.0, ball[l1ball.GAM] + weight) < LARGEST):
+    if not (finite and abs(along) * length * max(1.0, ball[l1ball.GAM] + counted) < LARGEST):
         return math.nan
     calibrate(ledger, score, y, weight)
     store_scale(ledger, mean, rows)
@@ -233,11 +235,11 @@ def step(
         scalars[T_NEG] += weight
         axpy(idx, x, weight * factor, sums_neg)
     # stage sum, before the update
-    ball[l1ball.GAM] += weight
-    ball[l1ball.PSI] += weight * ball[l1ball.TH]
-    scalars[A_SUM] += weight * scalars[A]
-    scalars[B_SUM] += weight * scalars[B]
-    scalars[WEIGHT_SUM] += weight
+    ball[l1ball.GAM] += counted
+    ball[l1ball.PSI] += counted * ball[l1ball.TH]
+    scalars[A_SUM] += counted * scalars[A]
+    scalars[B_SUM] += counted * scalars[B]
+    scalars[WEIGHT_SUM] += counted
     # the centre stays in Omega1 when its radius shrinks
     scalars[A1] = max(-box, min(box, scalars[A1]))
     scalars[B1] = max(-box, min(box, scalars[B1]))
@@ -417,7 +419,9 @@ class FSAUC(Learner):
     Deviations: the exact projection on the intersection where the paper alternates projections; the
     share of positives from Algorithm 3 line 6 (line 3 contradicts it); sqrt(3 n0) G for the printed
     sqrt(3 n0 G); rows left over go to the last stage, which never ends; D without bound where Lemma 1
-    has none; alpha1 = 0 while a class is missing; the anytime form; `kappa=None`.
+    has none; alpha1 = 0 while a class is missing; the anytime form; an example's weight counts in p and the
+    class sums and multiplies eta and its share in the stage's average, there with the bounds of `SOLAM`;
+    `kappa=None`.
 
     References
     ----------

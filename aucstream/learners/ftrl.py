@@ -11,6 +11,7 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
 from aucstream.kernels.calibration import calibrate, sigmoid
+from aucstream.kernels.example_weights import by_mean
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
 from aucstream.kernels.linear import dot, norm
@@ -65,14 +66,15 @@ def step(z, n, own, ledger, idx, x, y, weight, alpha, beta, l1, l2, intercept):
     seen = ledger[CAL_POSITIVE] + ledger[CAL_NEGATIVE] + weight
     if not (math.isfinite(score) and length < LONGEST and reach < LARGEST and seen < LARGEST):
         return math.nan
+    counted = by_mean(ledger, y, weight)
     calibrate(ledger, score, y, weight)
     r = sigmoid(score) - (1.0 if y > 0.0 else 0.0)
     for k in range(x.size):
         j = k if idx is None else idx[k]
         w = _weight(z[j], n[j], l1, alpha, beta, l2)
-        z[j], n[j] = _moved(z[j], n[j], r * x[k], w, weight, alpha)
+        z[j], n[j] = _moved(z[j], n[j], r * x[k], w, counted, alpha)
     if intercept:
-        own[Z], own[N] = _moved(own[Z], own[N], r, bias, weight, alpha)
+        own[Z], own[N] = _moved(own[Z], own[N], r, bias, counted, alpha)
     ledger[ROWS] += 1.0
     if y > 0.0:
         ledger[POSITIVES] += 1.0
@@ -168,7 +170,8 @@ class FTRL(Learner):
     w = 0, z is a sum of gradients and is divided by the ratio, kept within l1. The intercept takes up
     w'shift. Parameters that change later keep the weights in the same way.
 
-    Deviations: an example's weight multiplies g in z, the step, and not what enters n.
+    Deviations: an example's weight multiplies g in z, the step, and not what enters n; there heavy weights are
+    divided by the mean of the heavier class, and none counts more than 2.
 
     References
     ----------

@@ -13,8 +13,9 @@ from aucstream.constraints import Ge, Gt
 from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import MOST
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
 from aucstream.kernels.linear import axpy2, dot, dot2, norm
 from aucstream.kernels.random import below
 from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
@@ -97,8 +98,14 @@ def slopes_drawn(scores, y, weights, v, scale, slots, pool_idx, pool_val, genera
 
 
 @jit
-def end_block(v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, unit, loss, eta0, lam):
-    """Take the step of a full block, then offer its rows to the reservoirs; writes all state."""
+def end_block(
+    v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, all_mean, unit, loss, eta0, lam
+):
+    """Take the step of a full block, then offer its rows to the reservoirs; writes all state.
+
+    `all_mean`: mean weight of all rows so far. The block's own multiplies the step, as a part of that if it is
+    above 1, and 2 at most: so a step stays as stable as one of equal weights.
+    """
     batch = block_y.size
     first_row = 2 * batch
     positives = 0
@@ -133,7 +140,9 @@ def end_block(v, u, scalars, slots, pool_idx, pool_val, generator, block_y, bloc
                 first, held, loss, slopes, partner,
             )  # fmt: skip
     if pairs > 0.0:
-        move(v, u, scalars, slots, pool_idx, pool_val, mean * slopes, partner, pairs, unit, eta0, lam)
+        heavy = max(1.0, all_mean)
+        counted = min(mean / heavy, MOST)
+        move(v, u, scalars, slots, pool_idx, pool_val, counted * slopes, partner, pairs, unit, eta0, lam)
     for i in range(batch):
         own, first = (SEEN_POS, 0) if block_y[i] > 0.0 else (SEEN_NEG, batch)
         held = min(np.int64(scalars[own]), batch)
@@ -226,7 +235,10 @@ def step(
     buffers.store(2 * batch + filled, idx, x, factor, slots, pool_idx, pool_val)
     scalars[FILLED] += 1.0
     if filled + 1 == batch:
-        end_block(v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, unit, loss, eta0, lam)
+        all_mean = (ledger[CAL_POSITIVE] + ledger[CAL_NEGATIVE]) / ledger[ROWS]
+        end_block(
+            v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, all_mean, unit, loss, eta0, lam
+        )
     return score
 
 
@@ -354,8 +366,8 @@ class MiniBatchAUC(Learner):
     Time O(nnz + log(batch)) a row, amortised; memory 16 bytes a feature and 3 `batch` rows.
 
     Deviations: the stream's blocks instead of draws from the whole set; pairs are all of the block's
-    instead of a matching; a pair counts by the weights of both rows, and their mean
-    over the block multiplies the gradient, so that the step is linear in a common factor; the averaged output;
+    instead of a matching; a pair counts by the weights of both rows, and their mean over the block, as a part
+    of the mean over all rows where that is above 1, and 2 at most, multiplies the gradient; the averaged output;
     `kappa=None`.
 
     References

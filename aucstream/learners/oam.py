@@ -13,6 +13,7 @@ from aucstream.constraints import Ge, Gt
 from aucstream.kernels import buffers
 from aucstream.kernels.averages import fold
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import by_mean
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, dot2, norm
@@ -125,13 +126,14 @@ def step(
     largest = C
     if count != 0:
         largest *= max(1.0, scalars[other] / capacity)
-    largest = weight * largest / 2.0 / unit / unit
+    largest = by_mean(ledger, y, weight) * largest / 2.0 / unit / unit
     top = max(scalars[LONGEST] * ratio, factor * length)
     farthest = scalars[REACH] + held * largest * 2.0 * top
     if not (
         math.isfinite(vx)
         and math.isfinite(score)
         and top < LONGEST_ROW
+        and weight < LARGEST
         and farthest * (scalars[CUM] + 1.0) * max(1.0, top) < LARGEST
     ):
         return math.nan
@@ -327,7 +329,8 @@ class OAM(Learner):
 
     Deviations: one draw an offer instead of two, of the same law; equal rows are skipped; C without
     the count by default, since the step then grows with t and the weights never settle; an example's
-    weight multiplies its C; `kappa=None`.
+    weight multiplies its C, where heavy weights are divided by the mean of the heavier class and none counts more
+    than 2; `kappa=None`.
 
     References
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 from aucstream.block import Floats
 from aucstream.constraints import Ge, Gt
 from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.example_weights import by_mean
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, inner, norm
@@ -89,7 +90,7 @@ def step_full(
     reach = 0.0
     if scalars[other] > 0.0:
         slope_full(idx, x, factor, ratio, sign, scalars[other], other_mean, other_M, w, e, g)
-        reach = _step_along(w, g, weight * eta, lam, unit)
+        reach = _step_along(w, g, by_mean(ledger, y, weight) * eta, lam, unit)
     deviation(idx, x, factor, ratio, own_mean, e)
     if not (
         math.isfinite(score) and reach < LARGEST and weight * inner(e, e) < LARGEST and scalars[own] + weight < LARGEST
@@ -233,7 +234,7 @@ def step_sketched(
     reach = 0.0
     if scalars[other] > 0.0:
         sketched_slope(idx, x, factor, ratio, sign, scalars[other], other_mean, other_Z, other_r, w, e, g)
-        reach = _step_along(w, g, weight * eta, lam, unit)
+        reach = _step_along(w, g, by_mean(ledger, y, weight) * eta, lam, unit)
     deviation(idx, x, factor, ratio, own_mean, e)
     if not (
         math.isfinite(score) and reach < LARGEST and weight * inner(e, e) < LARGEST and scalars[own] + weight < LARGEST
@@ -365,7 +366,9 @@ class OPAUC(Learner):
 
     Deviations: moments by Welford's update, since the printed one cancels; A is centred, so that A A' / n is an
     unbiased estimate of the covariance (the paper's form removes a share 1/n of the mean only and estimates the
-    second moment); an example's weight multiplies its step and is its weight in the moments; `kappa=None`.
+    second moment); an example's weight is its weight in the moments and multiplies its step, where heavy weights
+    are divided by the mean of the heavier class and none counts more than 2, as 2 eta = 0.25 is the longest step
+    that is stable whatever the rows; `kappa=None`.
 
     References
     ----------

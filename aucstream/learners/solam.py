@@ -170,7 +170,10 @@ class SOLAM(Learner):
     iterates before each update with weights gamma. Time O(nnz) a row (l2), O(nnz log d) amortised
     (l1, only while the ball binds). Memory 16 bytes a feature (l2), 64 (l1).
 
-    Deviations: the step cap; the start at 0 (any start is allowed); `kappa=None`.
+    Deviations: the step cap; the start at 0 (any start is allowed); an example's weight counts in p and
+    multiplies gamma: a positive's step turns (x, -1), of length sqrt(2) in units of kappa, by 1 - 4 q gamma, so
+    heavy weights are divided by what the mean of q gamma (p gamma of negatives) exceeds cap by, in both
+    classes alike, and no row counts more than twice the mean of its class, unless `cap` is inf; `kappa=None`.
 
     References
     ----------

@@ -17,6 +17,7 @@ from aucstream.kernels import elasticnet, l1ball
 from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.elasticnet import PI, SIGN_NEG, SIGN_POS, ZSUM_NEG, ZSUM_POS
+from aucstream.kernels.example_weights import by_class
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import axpy, axpy2, dot, dot2, norm
@@ -38,6 +39,15 @@ def rate(t, C, cap, beta, schedule):
     if schedule == SQRT:
         return min(cap, C / math.sqrt(t))
     return min(cap, 1.0 / (beta * (t + 1.0))) if beta > 0.0 else cap
+
+
+@jit
+def counted(ledger, y, weight, scalars, cap):
+    """Return what a row's weight multiplies eta by; the ledger and the counts do not have the row yet."""
+    if cap == math.inf:
+        return weight
+    entering = weight if y > 0.0 else 0.0
+    return by_class(ledger, y, weight, scalars[N_POS] + entering, scalars[N_NEG] + (weight - entering))
 
 
 @jit
@@ -137,7 +147,7 @@ def step_l2(
     ratio = restart_ratio(ledger, scale, rows, kappa)
     unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
     if not math.isfinite(score) or not descend_l2(
-        v, u, sums_pos, sums_neg, scalars, idx, x, y, vx, length, weight, weight, factor, unit, ratio,
+        v, u, sums_pos, sums_neg, scalars, idx, x, y, vx, length, counted(ledger, y, weight, scalars, cap), weight, factor, unit, ratio,
         C, cap, beta, schedule,
     ):  # fmt: skip
         return math.nan
@@ -349,7 +359,7 @@ def step_net(
     unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
     if not math.isfinite(score) or not descend_net(
         z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars,
-        idx, x, y, vx, length, weight, weight, factor, unit, ratio, C, cap, beta, beta1, schedule,
+        idx, x, y, vx, length, counted(ledger, y, weight, scalars, cap), weight, factor, unit, ratio, C, cap, beta, beta1, schedule,
     ):  # fmt: skip
         return math.nan
     commit(ledger, score, y, weight, mean, rows)
@@ -493,8 +503,10 @@ class SPAM(Learner):
           = sign(u) max(\\|u\\| - eta beta1, 0) / (1 + eta beta),  u = w - eta c x
 
     The output averages the w after each step, uniformly. Nothing steps until both classes were seen.
-    An example's weight multiplies its eta and its share in p, m+, m-. `fit` is the paper's form over a fixed
-    set: p, m+, m- of all its rows, shuffled passes.
+    An example's weight multiplies its eta and its share in p, m+, m-. A positive's step multiplies the error
+    along x by 1 - 2 q eta, so heavy weights are divided by what the mean of q eta (p eta of negatives) exceeds
+    cap by, in both classes alike, and no row's eta counts more than twice the mean of its class, unless `cap` is
+    inf. `fit` is the paper's form over a fixed set: p, m+, m- of all its rows, shuffled passes.
 
     The penalties may change at any row: what was shrunk stays shrunk by the penalties of its time.
 

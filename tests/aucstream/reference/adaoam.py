@@ -34,11 +34,11 @@ def project_weighted(u: np.ndarray, h: np.ndarray, radius: float) -> np.ndarray:
 class AdaOAM(OPAUC):
     """The gradient g of OPAUC (full moments, lam w included), with a step of its own per coordinate.
 
-    G2 += g g;  h = delta + sqrt(G2);  u = w - om eta g/h;  w = argmin_{|v| <= 1/sqrt(lam)} |v - u|_h.
+    G2 += g g;  h = delta + sqrt(G2);  u = w - om' eta g/h;  w = argmin_{|v| <= 1/sqrt(lam)} |v - u|_h.
 
     Scale: g, G2 and h are those of the scaled weights kappa_t w, so that they carry no unit and stay as they
-    are when kappa_t moves; in raw units u = w - om eta g/(h kappa_t), radius 1/(sqrt(lam) kappa_t).
-    The weight om multiplies the step, not what enters G2. Output: last w.
+    are when kappa_t moves; in raw units u = w - om' eta g/(h kappa_t), radius 1/(sqrt(lam) kappa_t).
+    om' = `by_mean` multiplies the step, not what enters G2. Output: last w.
     """
 
     def __init__(self, eta: float = 0.125, lam: float = 1e-4, delta: float = 1e-8, kappa: float | None = None) -> None:

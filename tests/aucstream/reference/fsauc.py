@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from .balls import clip, project_l1, project_omega1_ball
+from .example_weights import ClassWeights
 from .row_scale import RowScale
 from .solam import saddle_gradient
 
@@ -26,11 +27,11 @@ class FSAUC:
     eta = eta1. A step inside a stage [Alg. 2], with sample weight om:
 
     1. class sums A+- += om x, counts T+- += om (both global, this sample included), p = T+/(T+ + T-);
-    2. vsum += om v, the iterate before the update;
-    3. v = P_{Omega1 and B(v1,r)}(v - om eta dF/dv), alpha = clip(alpha + om eta dF/dalpha) to
+    2. vsum += om' v, the iterate before the update, om' = `by_share`;
+    3. v = P_{Omega1 and B(v1,r)}(v - om' eta dF/dv), alpha = clip(alpha + om' eta dF/dalpha) to
        [alpha1 - D, alpha1 + D] and |alpha| <= 2 R kappa, both from the old point.
 
-    At the end of a stage of T rows v1 = vbar = vsum / (sum of om), alpha1 = (A-/T- - A+/T+)'wbar clipped to
+    At the end of a stage of T rows v1 = vbar = vsum / (sum of om'), alpha1 = (A-/T- - A+/T+)'wbar clipped to
     |alpha| <= 2 R kappa (0 while a class is missing), v = v1, alpha = alpha1; r is halved (anytime: divided
     by sqrt 2); with that r and the T and p of the stage that ends [Lemma 1]
 
@@ -89,6 +90,7 @@ class FSAUC:
         self.wsum_weight = 0.0
         self.A_pos = self.A_neg = np.zeros(0)
         self.T_pos = self.T_neg = 0.0
+        self.classes = ClassWeights()
 
     @property
     def kappa_t(self) -> float:
@@ -132,12 +134,14 @@ class FSAUC:
             self.T_neg += weight
         p = self.T_pos / (self.T_pos + self.T_neg)
         # 2. stage sum, before the update
-        self.wsum = self.wsum + weight * self.w
-        self.asum += weight * self.a
-        self.bsum += weight * self.b
-        self.wsum_weight += weight
+        self.classes.add(y, weight)
+        counted = self.classes.by_share(y, weight)
+        self.wsum = self.wsum + counted * self.w
+        self.asum += counted * self.a
+        self.bsum += counted * self.b
+        self.wsum_weight += counted
         # 3. primal and dual step
-        eta = weight * self.eta
+        eta = counted * self.eta
         s = float(self.w @ x)
         c, da, db, dalpha = saddle_gradient(s, y, p, self.a, self.b, self.alpha)
         v = (self.w - eta * c * (x / unit) / unit, self.a - eta * da, self.b - eta * db)

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from .example_weights import ClassWeights
 from .univariate import sigmoid
 
 
@@ -18,11 +19,11 @@ class FTRL:
         w_j     = 0 if |z_j| <= l1 else -(z_j - sign(z_j) l1)/((beta + sqrt(n_j))/alpha + l2)
         g_j     = (sigmoid(w'x + b) - [y > 0]) x_j
         sigma_j = (sqrt(n_j + g_j^2) - sqrt(n_j))/alpha
-        z_j    += om g_j - sigma_j w_j;   n_j += g_j^2
+        z_j    += om' g_j - sigma_j w_j;   n_j += g_j^2
 
     The intercept is a coordinate with x = 1 and l1 = 0 (its l2 is the others'). Output score w'x + b.
-    The weight om multiplies the step (g in z), not what enters n. With l1 = l2 = 0 it is adaptive gradient
-    descent, w -= om alpha g/(beta + sqrt(n)). There is no kappa. om = 0 changes nothing at all.
+    om' = `by_mean` multiplies the step (g in z), not what enters n. With l1 = l2 = 0 it is adaptive gradient
+    descent, w -= om' alpha g/(beta + sqrt(n)). There is no kappa. om = 0 changes nothing at all.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class FTRL:
         self.z = np.zeros(0)
         self.n = np.zeros(0)
         self.z_b = self.n_b = 0.0
+        self.classes = ClassWeights()
 
     @property
     def w(self) -> np.ndarray:
@@ -64,14 +66,16 @@ class FTRL:
         score = self.score(x)
         if weight == 0.0:
             return score
+        self.classes.add(y, weight)
+        counted = self.classes.by_mean(y, weight)
         r = sigmoid(score) - float(y > 0)
         w, b = self.w, self.b
         g = r * x
         sigma = (np.sqrt(self.n + g * g) - np.sqrt(self.n)) / self.alpha
-        self.z = self.z + weight * g - sigma * w
+        self.z = self.z + counted * g - sigma * w
         self.n = self.n + g * g
         if self.intercept:
             sigma_b = (math.sqrt(self.n_b + r * r) - math.sqrt(self.n_b)) / self.alpha
-            self.z_b += weight * r - sigma_b * b
+            self.z_b += counted * r - sigma_b * b
             self.n_b += r * r
         return score

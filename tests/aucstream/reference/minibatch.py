@@ -25,9 +25,10 @@ class MiniBatchAUC:
     in order, to the reservoir of their class (`batch` slots), and the block is empty again. A step does
     t += 1, then moves w, then wbar += (w - wbar)/t. A block not yet full waits.
 
-    A pair of two rows of the block counts om_i om_j in the mean over pairs, and the block's mean weight
-    multiplies the gradient; om_i multiplies that of a row and a buffered one, and the mean is over rows. Scale: the gradient is divided by kappa_t^2, at
-    the kappa_t of the block's last row. Output: wbar, or w without `average`. om = 0 changes nothing at all.
+    A pair of two rows of the block counts om_i om_j in the mean over pairs, that of a row and a buffered one
+    om_i in the mean over rows. The block's mean weight, over that of all rows so far if it is above 1, and
+    2 at most, multiplies the gradient. Scale: the gradient is divided by kappa_t^2, at the kappa_t of the
+    block's last row. Output: wbar, or w without `average`. om = 0 changes nothing at all.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class MiniBatchAUC:
         self.weights: list[float] = []
         self.w = self.wbar = np.zeros(0)
         self.t = 0
+        self.n = 0
+        self.mass = 0.0
 
     @property
     def kappa_t(self) -> float:
@@ -81,6 +84,8 @@ class MiniBatchAUC:
         self.neg.rescale(self.scale.restart)
         if self.scale.restart != 1.0:
             self.rows = [row * self.scale.restart for row in self.rows]
+        self.mass += weight
+        self.n += 1
         self.rows.append(factor * x)
         self.labels.append(y)
         self.weights.append(weight)
@@ -111,11 +116,15 @@ class MiniBatchAUC:
         block = list(zip(self.rows, self.labels, self.weights, strict=True))
         positives = [(x, om) for x, y, om in block if y > 0]
         negatives = [(x, om) for x, y, om in block if y <= 0]
+        mean = sum(self.weights) / len(block)
+        counted = min(mean / max(1.0, self.mass / self.n), 2.0)
         if positives and negatives:
-            mean = sum(self.weights) / len(block)
             total = sum(om_u * om_v for _, om_u in positives for _, om_v in negatives)
-            return [(u - v, mean * om_u * om_v / total) for u, om_u in positives for v, om_v in negatives]
+            return [(u - v, counted * om_u * om_v / total) for u, om_u in positives for v, om_v in negatives]
         sign, opposite = (1.0, self.neg) if positives else (-1.0, self.pos)
         if len(opposite) == 0:
             return []
-        return [(sign * (x - opposite.rows[self.rng.below(len(opposite))]), om / len(block)) for x, _, om in block]
+        return [
+            (sign * (x - opposite.rows[self.rng.below(len(opposite))]), counted * om / mean / len(block))
+            for x, _, om in block
+        ]

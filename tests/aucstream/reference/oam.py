@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .buffers import Buffer
+from .example_weights import ClassWeights
 from .randomness import Generator
 from .row_scale import RowScale
 
@@ -33,8 +34,8 @@ class OAM:
     row is shortened *before* it is stored: buffers hold shortened rows in raw units, and are not touched
     when kappa_t moves later (but at a restart of the scale, see `RowScale`).
 
-    Sample weight om multiplies the step size C_t of the arriving row: the largest step is om C_t/2 in "seq"
-    (a step never goes beyond margin 1, whatever om), the step itself in "gra". The average is uniform over
+    Sample weight: om' = `by_mean` multiplies the step size C_t of the arriving row: the largest step is om' C_t/2
+    in "seq" (a step never goes beyond margin 1, whatever om), the step itself in "gra". The average is uniform over
     updates, t goes up by 1, the buffer takes the row once. om = 0 changes nothing at all.
 
     One generator: draws are made by own.offer only.
@@ -63,6 +64,7 @@ class OAM:
         self.w = np.zeros(0)
         self.wbar = np.zeros(0)
         self.t = 0
+        self.classes = ClassWeights()
 
     @property
     def kappa_t(self) -> float:
@@ -90,13 +92,14 @@ class OAM:
         self.pos.rescale(self.scale.restart)
         self.neg.rescale(self.scale.restart)
         own, opposite, sign = (self.pos, self.neg, 1.0) if y > 0 else (self.neg, self.pos, -1.0)
+        self.classes.add(y, weight)
         own.offer(x)
         if len(opposite) == 0:
             return score
         C_t = self.C
         if self.weighting == "count":
             C_t *= max(1.0, opposite.seen / self.capacity)
-        largest = weight * C_t / 2.0 / unit / unit
+        largest = self.classes.by_mean(y, weight) * C_t / 2.0 / unit / unit
         w = self.w.copy()
         for other in opposite.rows:
             z = sign * (x - other)

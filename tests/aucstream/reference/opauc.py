@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from .example_weights import ClassWeights
 from .moments import ClassMoments
 from .randomness import Generator
 from .row_scale import RowScale
@@ -59,11 +60,11 @@ class OPAUC:
 
     A step on (x, y) with sample weight om: with a `rank`, tau normal draws / sqrt(tau) before anything
     else, for either class; own.add(x, om); return if the opposite class is empty (t and w stay); one
-    gradient step of size om eta; t += 1, wbar += (w - wbar)/t. No projection. Output: w, or wbar with
+    gradient step of size om' eta, om' = `by_mean`; t += 1, wbar += (w - wbar)/t. No projection. Output: w, or wbar with
     `average`.
 
     `diagonal` keeps the variances only. Scale: in raw units the step is eta/kappa_t^2 and lam kappa_t^2:
-    w -= om eta (lam w + gradient/kappa_t^2). Moments hold shortened rows in raw units. om = 0 changes
+    w -= om' eta (lam w + gradient/kappa_t^2). Moments hold shortened rows in raw units. om = 0 changes
     nothing at all, and draws nothing.
     """
 
@@ -88,6 +89,7 @@ class OPAUC:
         self.neg: ClassMoments | SketchedMoments = ClassMoments()
         self.w = self.wbar = np.zeros(0)
         self.t = 0
+        self.classes = ClassWeights()
 
     @property
     def kappa_t(self) -> float:
@@ -123,9 +125,10 @@ class OPAUC:
             own.add(x, weight, r)
         else:
             own.add(x, weight)
+        self.classes.add(y, weight)
         if opposite.n == 0.0:
             return score
-        self._step(pair_gradient(self.w, x, sign, opposite) / unit / unit, weight)
+        self._step(pair_gradient(self.w, x, sign, opposite) / unit / unit, self.classes.by_mean(y, weight))
         self.t += 1
         self.wbar = self.wbar + (self.w - self.wbar) / self.t
         return score

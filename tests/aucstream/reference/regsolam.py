@@ -14,7 +14,7 @@ from .solam import SOLAM
 class RegSOLAM(SOLAM):
     """SOLAM-l2 with lam/2 |w|^2 added to F and R = sqrt(2/lam) [NYL19 section 5.1].
 
-    The penalty is taken by its gradient, dF/dw + lam w, with the row's step om gamma, and has the scale of
+    The penalty is taken by its gradient, dF/dw + lam w, with the row's step gamma, and has the scale of
     [NYL19] (6), where the loss is p q L: so the minimiser is that of SPAM-L2 with beta = lam. The radius is
     a valid bound: lam/2 |w*|^2 <= p q <= 1/4. Scale: lam kappa_t^2 in raw units, so that one step takes
     gamma lam w off w whatever kappa_t. A gamma lam above 1 counts as 1 (ours): the penalty never turns w round.

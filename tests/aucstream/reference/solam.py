@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from .balls import clip, project_omega1
+from .example_weights import ClassWeights
 from .row_scale import RowScale
 
 DEFAULT_RADIUS = {"l2": 30.0, "l1": 100.0}
@@ -33,7 +34,7 @@ class SOLAM:
     One step on (x, y) with sample weight om:
 
     1. n_pos += om [y=1], n += om, p = n_pos/n, this sample included [YWL16 step 3];
-    2. t += 1, gamma = om min(cap, zeta/sqrt(t)), the cap ours;
+    2. t += 1, gamma = om' min(cap, zeta/sqrt(t)), the cap ours; om' = om if cap = inf, else `by_share`;
     3. averages, of the iterate before the update [YWL16 steps 6-7], weighted by gamma;
     4. (w, a, b) descends, alpha ascends, both from the old point, step gamma (gamma/unit^2 for raw w);
     5. projection onto Omega1 and Omega2.
@@ -63,6 +64,7 @@ class SOLAM:
         self.gbar = 0.0
         self.n_pos = 0.0
         self.n = 0.0
+        self.classes = ClassWeights()
         self.t = 0
 
     @property
@@ -89,7 +91,9 @@ class SOLAM:
         p = self.n_pos / self.n
         # 2. step size
         self.t += 1
-        gamma = weight * min(self.cap, self.zeta / math.sqrt(self.t))
+        self.classes.add(y, weight)
+        counted = self.classes.by_share(y, weight) if self.cap < math.inf else weight
+        gamma = counted * min(self.cap, self.zeta / math.sqrt(self.t))
         # 3. averages, before the update
         total = self.gbar + gamma
         self.wbar = (self.gbar * self.wbar + gamma * self.w) / total

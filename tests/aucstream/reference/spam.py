@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from .example_weights import ClassWeights
 from .row_scale import RowScale
 
 
@@ -38,7 +39,8 @@ class SPAM:
     1. the class sum of y gets om x, its count om; nothing more happens (t stays) until both counts are
        positive; p and m+- from the running sums, this sample included (ours: the paper uses those of the
        whole training set, see `spam_batch`);
-    2. t += 1; eta = min(cap, C/sqrt(t)) ("sqrt") or min(cap, 1/(beta (t+1))) ("strong"), times om;
+    2. t += 1; eta = min(cap, C/sqrt(t)) ("sqrt") or min(cap, 1/(beta (t+1))) ("strong"), times om if cap = inf, else
+       times `by_share`;
     3. w = prox_eta(w - eta G(w; z));
     4. wbar += (w - wbar)/t, after the update, uniform over steps whatever the weights.
 
@@ -67,6 +69,7 @@ class SPAM:
         self.wbar = np.zeros(0)
         self.sum_pos = self.sum_neg = np.zeros(0)
         self.n_pos = self.n_neg = 0.0
+        self.classes = ClassWeights()
         self.t = 0
 
     @property
@@ -94,11 +97,13 @@ class SPAM:
         else:
             self.sum_neg = self.sum_neg + weight * x
             self.n_neg += weight
+        self.classes.add(y, weight)
         if self.n_pos == 0.0 or self.n_neg == 0.0:
             return score
         p = self.n_pos / (self.n_pos + self.n_neg)
         self.t += 1
-        eta = weight * spam_step_size(self.t, self.C, self.cap, self.schedule, self.beta)
+        counted = self.classes.by_share(y, weight) if self.cap < math.inf else weight
+        eta = counted * spam_step_size(self.t, self.C, self.cap, self.schedule, self.beta)
         c = spam_slope(self.w, x, y, p, self.sum_pos / self.n_pos, self.sum_neg / self.n_neg)
         self.w = prox(self.w - eta * c * (x / unit) / unit, eta, self.beta, self.beta1 / unit)
         self.wbar = self.wbar + (self.w - self.wbar) / self.t

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from .example_weights import ClassWeights
 from .row_scale import RowScale
 
 
@@ -22,10 +23,10 @@ def sigmoid(s: float) -> float:
 
 
 class Univariate:
-    """w -= om eta0/sqrt(t) (r x/kappa_t^2 + lam w), b -= om eta0/sqrt(t) r, r the loss's slope in the score.
+    """w -= om' eta0/sqrt(t) (r x/kappa_t^2 + lam w), b -= om' eta0/sqrt(t) r, r the loss's slope in the score.
 
     t += 1 first, from the first row on; the slope is that at s = w'x + b of the shortened row. Output: the
-    last w and b, score w'x + b. om = 0 changes nothing at all. om eta0/sqrt(t) is at most 1/(2 lam) (ours):
+    last w and b, score w'x + b. om = 0 changes nothing at all. om' eta0/sqrt(t) is at most 1/(2 lam) (ours):
     a step beyond 1/lam would turn the weights around.
     """
 
@@ -37,6 +38,7 @@ class Univariate:
         self.w = np.zeros(0)
         self.b = 0.0
         self.t = 0
+        self.classes = ClassWeights()
 
     @property
     def kappa_t(self) -> float:
@@ -62,7 +64,8 @@ class Univariate:
         unit, factor = self.scale.see(x)
         x = factor * x
         self.t += 1
-        eta = weight * self.eta0 / math.sqrt(self.t)
+        self.classes.add(y, weight)
+        eta = self._counted(y, weight) * self.eta0 / math.sqrt(self.t)
         if self.lam > 0.0:
             eta = min(eta, 0.5 / self.lam)
         r = self._slope(float(self.w @ x) + self.b, y, weight)
@@ -70,6 +73,10 @@ class Univariate:
         if self.intercept:
             self.b -= eta * r
         return score
+
+    def _counted(self, y: float, weight: float) -> float:
+        """Return om', what the weight multiplies the step by."""
+        return self.classes.by_mean(y, weight)
 
     def _slope(self, s: float, y: float, weight: float) -> float:
         """Return the derivative of the loss in the score."""
@@ -108,6 +115,9 @@ class UnivariateExp(Univariate):
         super().__init__(eta0, lam, intercept, kappa)
         self.clip = clip
         self.n_pos = self.n_neg = 0.0
+
+    def _counted(self, y: float, weight: float) -> float:
+        return self.classes.by_share(y, weight)  # c_y has the shares
 
     def _slope(self, s: float, y: float, weight: float) -> float:
         sign = 1.0 if y > 0 else -1.0
