@@ -252,6 +252,8 @@ def difference(ours: str, printed: str) -> str:
 def network_table(done: dict[str, dict[str, Any]]) -> list[str]:
     """Return the Markdown of learners on the hidden layer of a trained network, beside the plain ones."""
     mapped = [system for system in SYSTEMS if system.network]
+    names = {system.name for system in mapped}
+    orders = max(json.loads(key)[3] for key in done if json.loads(key)[1] in names) + 1
     columns = [
         system for one in mapped for system in (BY_NAME.get(f"{one.algorithm} l2") or BY_NAME[one.algorithm], one)
     ]
@@ -260,7 +262,8 @@ def network_table(done: dict[str, dict[str, Any]]) -> list[str]:
         "",
         "The hidden layer of scikit-learn's `MLPClassifier` (100 tanh units, 2000 steps of Adam on batches of 200 rows "
         "of the part to learn) as a feature map, rows of it at unit length, and a learner at its defaults on top, one "
-        "pass over the same part; beside it the same learner on the rows themselves.",
+        "pass over the same part; beside it the same learner on the rows themselves. "
+        f"{orders} orders for the network's columns.",
         "",
         f"| | {' | '.join(system.name for system in columns)} |",
         "|---" * (len(columns) + 1) + "|",
