@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from aucstream.errors import AucstreamError
+from service import errors
 from service.admission import SCHEMES, role_needed
 from service.description import add_problems, components
 from service.directory import DataDirectory
@@ -145,10 +146,12 @@ def _guard(operation: dict[str, Any], role: Role | None) -> None:
     """Describe the key that an operation needs, and what any operation may be refused with."""
     if role is None:
         operation["security"] = []
-        add_problems(operation, HostRefused)
     else:
         operation["security"] = [{scheme: [role.name.lower()]} for scheme in SCHEMES]
-        add_problems(operation, HostRefused, Unauthorized, Forbidden)
+        add_problems(operation, Unauthorized, Forbidden)
+    add_problems(operation, HostRefused, errors.BadRequest, errors.UrlTooLong, errors.HeadTooLarge, errors.Overloaded)
+    if "requestBody" in operation:
+        add_problems(operation, errors.SlowRequest, errors.BadEncoding)
 
 
 def _problem(error: BaseException, request: Request) -> Response:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.admission import Admission
 from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
-from service.exchange import Exchange
+from service.exchange import Exchange, Reading
 from service.host import ModelHost
 from service.hot import HotCalls
 from service.keys import Keyring
@@ -35,11 +35,13 @@ class Edge:
         }
         keyring = Keyring(host.directory.keys, host.settings.own_key())
         self._admission = Admission(host.settings, keyring)
+        told = host.settings
+        self._reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate)
         self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
-        exchange = Exchange(scope, receive, send, self._fixed)
+        exchange = Exchange(scope, receive, send, self._fixed, self._reading)
         self._watch.in_flight += 1
         try:
             self._admission.admit(exchange)
@@ -65,6 +67,7 @@ class Edge:
         except Exception as error:  # every exit is a problem document
             await answer_error(exchange, error)
         finally:
+            exchange.release()
             self._watch.ended(exchange)
 
 

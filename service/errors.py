@@ -11,7 +11,8 @@ aucstream.errors.AucstreamError
     ├── RouteNotFound, MethodNotAllowed, ModelNotFound
     ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
-    ├── BodyTooLarge, UnsupportedMedia, PreconditionFailed
+    ├── BodyTooLarge, UnsupportedMedia, BadEncoding, PreconditionFailed
+    ├── BadRequest, HeadTooLarge, UrlTooLong, SlowRequest, Overloaded
     ├── QueueFull, PendingFull, TooManyModels, TooManyStreams
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
@@ -155,6 +156,30 @@ class BodyTooLarge(ServiceError):
 
 class UnsupportedMedia(ServiceError):
     """The content type is missing or not one of those accepted, or the body is encoded."""
+
+
+class BadEncoding(ServiceError):
+    """The body is not what its Content-Encoding says."""
+
+
+class BadRequest(ServiceError):
+    """The bytes are not an HTTP request."""
+
+
+class HeadTooLarge(ServiceError):
+    """The headers of a request are too many or too long."""
+
+
+class UrlTooLong(ServiceError):
+    """The URL of a request is over its limit."""
+
+
+class SlowRequest(ServiceError):
+    """The head or the body of a request took too long; the connection ends."""
+
+
+class Overloaded(ServiceError):
+    """Connections, or bodies being read, are at their limit."""
 
 
 class QueueFull(ServiceError):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from service.errors import BodyTooLarge, Disconnected, UnsupportedMedia
+from service.errors import BodyTooLarge, Disconnected, Overloaded, SlowRequest, UnsupportedMedia
+from service.inflate import ENCODINGS, Inflater
 from service.keys import Role
 
 JSON = b"application/json"
@@ -35,6 +38,20 @@ def _new_request_id() -> bytes:
     return b"%s-%x" % (_PREFIX.encode(), _counter)
 
 
+LATE = "aucstream.late"  # set in the scope when the client has stopped sending its body
+SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
+
+
+@dataclass
+class Reading:
+    """How bodies are read, and the bytes of large ones that are held at once."""
+
+    limit: int
+    seconds: float
+    inflate: bool
+    held: int = 0
+
+
 class Exchange:
     """A request as the service sees it; handlers read from it and answer through it.
 
@@ -52,25 +69,31 @@ class Exchange:
         "content_type",
         "finished",
         "headers",
+        "held",
         "hosts",
         "method",
         "path",
         "query",
+        "reading",
         "receive",
         "request_id",
         "role",
         "route",
         "rows",
+        "scope",
         "send",
         "started",
         "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header]) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
         self.receive = receive
+        self.scope = scope
+        self.reading = reading
+        self.held = 0  # bytes of its body, as counted in `reading`
         self.send = send
         self.started = False
         self.finished = False
@@ -121,9 +144,14 @@ class Exchange:
 
     def require(self, *accepted: bytes) -> bytes:
         """Return which of the accepted content types the body has, or raise UnsupportedMedia."""
-        if self.content_encoding is not None:
+        if self.content_encoding is not None and not self._inflates():
+            expected = f"{', '.join(kind.decode() for kind in ENCODINGS)} or none"
             raise UnsupportedMedia(
-                "Content-Encoding", "a body without one", self.content_encoding.decode("latin-1"), pointer=""
+                "Content-Encoding",
+                expected if self.reading.inflate else "a body without one",
+                self.content_encoding.decode("latin-1"),
+                headers={"Accept-Encoding": expected.replace(" or none", "") if self.reading.inflate else "identity"},
+                pointer="",
             )
         if self.content_type in accepted:
             return self.content_type
@@ -137,44 +165,87 @@ class Exchange:
             return kind
         raise UnsupportedMedia("Content-Type", names, self.content_type.decode("latin-1"), headers={"Accept": names})
 
-    async def body(self, limit: int) -> bytes:
-        """Return the whole body, or raise BodyTooLarge as soon as it is known to be over the limit."""
+    def _inflates(self) -> bool:
+        assert self.content_encoding is not None
+        encoding = self.content_encoding.strip().lower()
+        return self.reading.inflate and (encoding in ENCODINGS or encoding == b"identity")
+
+    async def body(self, limit: int, *, hurry: bool = True) -> bytes:
+        """Return the whole body, or raise BodyTooLarge as soon as it is known to be over the limit.
+
+        `hurry`: it must come at a least pace, and is counted among the large bodies held at once.
+        """
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge("body", f"at most {limit} bytes", self.content_length)
-        message = await self.receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        data: bytes = message.get("body", b"")
-        self.bytes_in += len(data)
-        if not message.get("more_body", False):
-            if len(data) > limit:
-                raise BodyTooLarge("body", f"at most {limit} bytes", len(data))
-            return data
-        parts = [data]
-        size = len(data)
-        async for part in self._more():
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        parts: list[bytes] = []
+        size = 0
+        if self.content_encoding is None:  # nearly every body is one part
+            first, more = await self._part()
+            size = len(first)
+            if size > limit:
+                raise BodyTooLarge("body", f"at most {limit} bytes", size)
+            if not more:
+                return first
+            parts.append(first)
+        async for part in self.chunks():
             size += len(part)
             if size > limit:
                 raise BodyTooLarge("body", f"at most {limit} bytes, more came")
+            if hurry and parts:
+                self._hold(len(part) + (len(parts[0]) if len(parts) == 1 else 0))
+                if loop.time() - began > self.reading.seconds + size / SLOWEST:
+                    raise self._late()
             parts.append(part)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, of any length."""
-        async for part in self._more():
-            yield part
-
-    async def _more(self) -> AsyncIterator[bytes]:
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            part = message.get("body", b"")
-            if part:
-                self.bytes_in += len(part)
+        """Yield the body as it comes, of any length, inflated if need be."""
+        if self.content_encoding is None or self.content_encoding.strip().lower() == b"identity":
+            async for part in self._raw():
                 yield part
-            if not message.get("more_body", False):
-                return
+            return
+        inflater = Inflater(self.content_encoding.strip().lower())
+        async for part in self._raw():
+            for piece in inflater.feed(part):
+                yield piece
+                await asyncio.sleep(0)  # a small part may inflate to many pieces
+        inflater.end()
+
+    async def _raw(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            part, more = await self._part()
+            if part:
+                yield part
+
+    async def _part(self) -> tuple[bytes, bool]:
+        """Return the next part, and whether more may come."""
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part: bytes = message.get("body", b"")
+        more: bool = message.get("more_body", False)
+        self.bytes_in += len(part)
+        if more and not part and self.scope.get(LATE):
+            raise self._late()
+        return part, more
+
+    def _late(self) -> SlowRequest:
+        return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
+
+    def _hold(self, size: int) -> None:
+        reading = self.reading
+        if reading.held > self.held and reading.held + size > reading.limit:
+            raise Overloaded("bodies", f"at most {reading.limit} bytes of bodies at once: try again later")
+        reading.held += size
+        self.held += size
+
+    def release(self) -> None:
+        """The body is not held any more."""
+        self.reading.held -= self.held
+        self.held = 0
 
     # ---- answering ---------------------------------------------------------------------------
 

@@ -23,8 +23,18 @@ class LineReader:
         pieces = part.split(b"\n")
         pieces[0] = self._rest + pieces[0]
         rest = pieces.pop()
+        limit = self._limit
+        number = self._number
+        dropping = self._dropping
         for piece in pieces:
-            yield from self._line(piece)
+            number += 1
+            if dropping or len(piece) > limit:
+                dropping = False
+                yield number, None
+            elif piece and not piece.isspace():
+                yield number, piece
+        self._number = number
+        self._dropping = dropping
         if self._dropping or len(rest) > self._limit:
             self._dropping = True
             rest = b""
@@ -33,13 +43,4 @@ class LineReader:
     def end(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield the last line, which no newline ends."""
         if self._rest or self._dropping:
-            yield from self._line(self._rest)
-            self._rest = b""
-
-    def _line(self, piece: bytes) -> Iterator[tuple[int, bytes | None]]:
-        self._number += 1
-        if self._dropping or len(piece) > self._limit:
-            self._dropping = False
-            yield self._number, None
-        elif piece and not piece.isspace():
-            yield self._number, piece
+            yield from self.feed(b"\n")

@@ -66,6 +66,12 @@ TABLE: dict[type[AucstreamError], Entry] = {
     errors.PreconditionFailed: Entry(412, "precondition-failed", "The model is not as the request expects"),
     errors.BodyTooLarge: Entry(413, "body-too-large", "The body is over its limit"),
     errors.UnsupportedMedia: Entry(415, "unsupported-media-type", "The content type is not accepted here"),
+    errors.BadRequest: Entry(400, "bad-request", "The bytes are not an HTTP request"),
+    errors.BadEncoding: Entry(422, "bad-encoding", "The body is not what its Content-Encoding says"),
+    errors.UrlTooLong: Entry(414, "url-too-long", "The URL is over its limit"),
+    errors.HeadTooLarge: Entry(431, "headers-too-large", "The headers are over their limit"),
+    errors.SlowRequest: Entry(408, "slow-request", "The request took too long to come"),
+    errors.Overloaded: Entry(503, "overloaded", "Too many connections or bodies at once: try again later"),
     errors.QueueFull: Entry(429, "queue-full", "Too much is waiting: try again later"),
     errors.PendingFull: Entry(429, "pending-full", "Too many examples wait for their label"),
     errors.TooManyModels: Entry(429, "too-many-models", "The limit of models is reached"),
@@ -77,7 +83,6 @@ TABLE: dict[type[AucstreamError], Entry] = {
     errors.NonFiniteScore: Entry(422, "non-finite-score", "The score is not a finite number"),
 }
 INTERNAL = Entry(500, "internal-error", "An unexpected error; the log has its place under this request id")
-BAD_REQUEST = Entry(400, "bad-request", "The bytes are not an HTTP request")
 
 _PATH = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|\[('(?:[^'\\]|\\.)*')\]|\.?([A-Za-z_]\w*)""")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import math
+import resource
 import signal
 import socket
 import sys
@@ -17,12 +20,14 @@ import uvicorn
 from service.app import Service, create_app
 from service.directory import DataDirectory
 from service.logs import AccessLog
-from service.protocol import Protocol
+from service.protocol import LINGERING, Protocol, protocol_of
 from service.settings import Settings
 
 log = logging.getLogger("aucstream")
 
 HURRIED_SECONDS = 5  # from the second signal to the end of the process at the latest
+LOOK_TICKS = 5  # ticks of a tenth of a second between two looks at the connections
+SPARE_FILES = LINGERING + 256  # journal, snapshots, libraries, and connections that are being refused
 FAILED = 1  # exit status: recovery failed, or the port is taken
 
 
@@ -52,7 +57,12 @@ class Server(uvicorn.Server):
             self._drained_at = time.monotonic() + self._settings.drain_seconds
 
     async def on_tick(self, counter: int) -> bool:
-        """Begin to stop when the time to drain is over."""
+        """Look at the connections for slow clients; begin to stop when the time to drain is over."""
+        if counter % LOOK_TICKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self.server_state.connections):
+                if isinstance(connection, Protocol):
+                    connection.look(now)
         if self._drained_at is not None and time.monotonic() >= self._drained_at:
             self.should_exit = True
         return await super().on_tick(counter)
@@ -94,13 +104,14 @@ def server_of(app: Service, settings: Settings) -> Server:
         port=settings.port,
         workers=1,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=Protocol,
+        http=protocol_of(settings),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=math.ceil(settings.idle_seconds),
     )
     server = Server(config, app)
 
@@ -111,8 +122,17 @@ def server_of(app: Service, settings: Settings) -> Server:
     return server
 
 
+def _allow_files(wanted: int) -> None:
+    """Raise the soft limit of open files, as far as the hard one lets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def run(settings: Settings, directory: DataDirectory, access: AccessLog | None = None) -> int:
     """Serve on a directory that this process owns; return the exit status."""
+    _allow_files(settings.max_connections + SPARE_FILES)
     app = create_app(settings, directory, access)
     server = server_of(app, settings)
     try:

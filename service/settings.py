@@ -18,6 +18,7 @@ MIB = 1 << 20
 
 Durability = Literal["disk", "os", "memory"]
 Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
 
 
 class Settings(BaseSettings):
@@ -84,6 +85,21 @@ class Settings(BaseSettings):
     )
     max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
     id_seconds: float = Field(default=2_592_000.0, gt=0, description="how long an event id is remembered (30 days)")
+    max_bodies_bytes: Count = Field(default=256 * MIB, description="bytes of all large bodies being read or learned")
+    max_connections: Count = Field(default=1_000, description="connections at once")
+    max_url_bytes: Count = Field(default=8_192, description="longest URL")
+    max_header_bytes: Count = Field(default=32_768, description="longest headers of a request, in all")
+    max_headers: Count = Field(default=100, description="most headers of a request")
+    head_seconds: Seconds = Field(default=10.0, description="time for the head of a request to come")
+    body_seconds: Seconds = Field(
+        default=30.0,
+        description="time without a byte of a body, or of an answer being read; a JSON body has as long "
+        "in all, and a second more for each 16 KiB",
+    )
+    idle_seconds: Seconds = Field(default=30.0, description="time that an idle connection is kept")
+    inflate: bool = Field(
+        default=False, description="take bodies with Content-Encoding gzip or zstd; limits apply inflated"
+    )
     max_queue_rows: Count = Field(default=200_000, description="rows waiting for the journal or to be applied")
     max_queue_bytes: Count = Field(default=64 * MIB, description="bytes waiting for the journal or to be applied")
 

@@ -70,7 +70,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         if not host.ready:
             raise host.not_ready()
         async with host.uploading:
-            data = await exchange.body(host.settings.max_snapshot_bytes)
+            data = await exchange.body(host.settings.max_snapshot_bytes, hurry=False)
             model, new = await host.upload(name, data, Preconditions(if_match, if_none_match))
         return described(model, 201 if new else 200)
 
