@@ -28,7 +28,7 @@ from service.errors import Disconnected, Forbidden, HostRefused, InvalidQuery, U
 from service.exchange import exchange_of
 from service.host import ModelHost
 from service.keys import Role
-from service.logs import AccessLog
+from service.logs import Sink
 from service.metrics import Metrics
 from service.problems import CONTENT_TYPE, problem_of
 from service.routes.evaluation import evaluation_router
@@ -55,7 +55,7 @@ class Service(FastAPI):
         self,
         settings: Settings,
         directory: DataDirectory | None = None,
-        access: AccessLog | None = None,
+        access: Sink | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.model_host = ModelHost(settings, directory, clock)
@@ -198,7 +198,7 @@ async def _recover(app: Service) -> None:
 def create_app(
     settings: Settings | None = None,
     directory: DataDirectory | None = None,
-    access: AccessLog | None = None,
+    access: Sink | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Service:
     """Return the application; when it starts it takes the data directory and reads it.
@@ -209,7 +209,7 @@ def create_app(
         Default: from the environment.
     directory : DataDirectory, optional
         One that this process owns already.
-    access : AccessLog, optional
+    access : Sink, optional
         Where the line of each request goes.
     clock : callable, optional
         Seconds since 1970: what decides when an example expires.

@@ -51,7 +51,9 @@ class Edge:
                 hot = self._hot.get(call)
                 if hot is not None:
                     handler, exchange.route, exchange.rows = hot
-                    await handler(exchange, self._host.model(name))
+                    model = self._host.model(name)
+                    exchange.model = name
+                    await handler(exchange, model)
                     return
             scope["aucstream.exchange"] = exchange
             if exchange.method == "HEAD":  # the answer of GET; the server leaves its body out

@@ -28,14 +28,14 @@ NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves wi
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
 _TRACE = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
-_PREFIX = f"{random.getrandbits(48):012x}"
+_PREFIX = b"%012x" % random.getrandbits(48)
 _counter = 0
 
 
 def _new_request_id() -> bytes:
     global _counter
     _counter += 1
-    return b"%s-%x" % (_PREFIX.encode(), _counter)
+    return b"%s-%x" % (_PREFIX, _counter)
 
 
 LATE = "aucstream.late"  # set in the scope when the client has stopped sending its body
@@ -55,7 +55,7 @@ class Reading:
 class Exchange:
     """A request as the service sees it; handlers read from it and answer through it.
 
-    `bytes_in`, `bytes_out`, `rows`, `route`, `status` and `began` are kept for the metrics and the access log.
+    `began`, `route`, `model`, `status`, `rows`, `bytes_in` and `bytes_out` are kept for the metrics and the access log.
     """
 
     __slots__ = (
@@ -72,6 +72,7 @@ class Exchange:
         "held",
         "hosts",
         "method",
+        "model",
         "path",
         "query",
         "reading",
@@ -101,6 +102,7 @@ class Exchange:
         self.bytes_in = self.bytes_out = self.rows = 0
         self.route: str | None = None  # template of the path: the only form in which metrics and logs name it
         self.status = 0
+        self.model: str | None = None
         self.content_type: bytes | None = None
         self.content_encoding: bytes | None = None
         self.content_length: int | None = None
@@ -300,8 +302,10 @@ class Exchange:
 
 def _traceparent(trace: bytes | None) -> bytes:
     match = _TRACE.match(trace) if trace is not None else None
-    trace_id, flags = (match[1], match[3]) if match else (b"%032x" % random.getrandbits(128), b"00")
-    return b"00-%s-%016x-%s" % (trace_id, random.getrandbits(64), flags)
+    if match is None:
+        made = random.randbytes(24).hex()
+        return f"00-{made[:32]}-{made[32:]}-00".encode()
+    return b"00-%s-%016x-%s" % (match[1], random.getrandbits(64), match[3])
 
 
 def exchange_of(scope: Mapping[str, Any]) -> Exchange:

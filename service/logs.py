@@ -10,6 +10,7 @@ dropped and counted; the service does not wait.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import threading
 import time
@@ -30,16 +31,18 @@ FLUSH_SECONDS = 2.0  # what the end of the process waits for a reader
 
 EXTRA = ("request_id", "model", "seq")  # of a record's `extra`
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
 
 
 class Sink:
     """Lines on their way to a stream."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, form: Format = "json") -> None:
         self.dropped = 0
         self._stream = stream
-        self._lines: deque[str] = deque()
+        self._lines: deque[Line] = deque()
+        self._joined = _as_json if form == "json" else _as_text
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -47,7 +50,7 @@ class Sink:
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
-    def put(self, line: str) -> None:
+    def put(self, line: Line) -> None:
         """Queue one line, or drop it when too many wait."""
         lines = self._lines
         if len(lines) >= MOST_LINES:
@@ -75,7 +78,7 @@ class Sink:
             if not self._ending:
                 time.sleep(COLLECT_SECONDS)
             self._wake.clear()
-            text = "".join([lines.popleft() for _ in range(len(lines))])
+            text = self._joined([lines.popleft() for _ in range(len(lines))])
             if text:
                 with contextlib.suppress(OSError, ValueError):  # a closed pipe must not stop the service
                     self._stream.write(text)
@@ -146,68 +149,67 @@ class TextFormatter(logging.Formatter):
         return line
 
 
-_second = 0
-_prefix = ""
+_stamped = (-1, "")
 
 
 def stamp(moment: float) -> str:
-    """Return a moment as RFC 3339 with milliseconds, in UTC."""
-    global _second, _prefix
-    second = int(moment)
-    if second != _second:
-        _prefix = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _second = second
-    return f"{_prefix}.{int((moment - second) * 1000):03d}Z"
+    """Return a moment as RFC 3339 with milliseconds, in UTC; made once a millisecond."""
+    global _stamped
+    milliseconds = int(moment * 1000)
+    known, text = _stamped
+    if known != milliseconds:
+        seconds, rest = divmod(milliseconds, 1000)
+        text = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
+        _stamped = (milliseconds, text)
+    return text
 
 
-_JSON = (
-    '{"time":"%s","level":"info","logger":"aucstream.access","request_id":"%s","trace_id":"%s","route":"%s",'
-    '"method":"%s","status":%s,"seconds":%.6f,"bytes_in":%d,"bytes_out":%d,"model":%s,"rows":%d}\n'
-)
-_TEXT = "%s INFO aucstream.access: request_id=%s trace_id=%s %s %s %s %.6f s in=%d out=%d model=%s rows=%d\n"
+class Request(msgspec.Struct, gc=False):
+    """The line of one request; status None: the client left before the answer."""
+
+    time: str
+    request_id: str
+    trace_id: str
+    route: str
+    method: str
+    status: int | None
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    model: str | None
+    rows: int
+    level: str = "info"
+    logger: str = "aucstream.access"
 
 
-class AccessLog:
-    """One line a request, formatted by hand: logging's own way takes ten times as long."""
+Line = str | Request
 
-    def __init__(self, sink: Sink, form: Format) -> None:
-        self._sink = sink
-        self._json = form == "json"
 
-    @property
-    def dropped(self) -> int:
-        """Lines dropped so far."""
-        return self._sink.dropped
+def _as_json(lines: list[Line]) -> str:
+    """Return lines as text; neighbouring requests are encoded by one call: half a microsecond each."""
+    parts: list[str] = []
+    for of_requests, group in itertools.groupby(lines, lambda line: type(line) is Request):
+        run = list(group)
+        parts.append(_encoder.encode_lines(run).decode() if of_requests else "".join(map(str, run)))
+    return "".join(parts)
 
-    def write(
-        self,
-        request_id: bytes,
-        trace_id: bytes,
-        route: str,
-        method: str,
-        status: int,
-        seconds: float,
-        bytes_in: int,
-        bytes_out: int,
-        model: str | None,
-        rows: int,
-    ) -> None:
-        """Queue the line of one request; status 0: the client left before the answer."""
-        # request and trace ids, routes, methods and model names hold nothing that JSON would escape
-        time_, id_, trace = stamp(time.time()), request_id.decode(), trace_id.decode()
-        if self._json:
-            name = "null" if model is None else f'"{model}"'
-            told = status or "null"
-            self._sink.put(_JSON % (time_, id_, trace, route, method, told, seconds, bytes_in, bytes_out, name, rows))
-        else:
-            told, name = status or "-", model or "-"
-            self._sink.put(_TEXT % (time_, id_, trace, method, route, told, seconds, bytes_in, bytes_out, name, rows))
+
+def _as_text(lines: list[Line]) -> str:
+    return "".join(line if isinstance(line, str) else _text_of(line) for line in lines)
+
+
+def _text_of(line: Request) -> str:
+    return (
+        f"{line.time} INFO {line.logger}: {line.method} {line.route} {line.status or '-'} {line.seconds:.6f} s "
+        f"in={line.bytes_in} out={line.bytes_out} model={line.model or '-'} rows={line.rows} "
+        f"request_id={line.request_id} trace_id={line.trace_id}\n"
+    )
 
 
 @contextlib.contextmanager
-def logging_to(stream: TextIO, form: Format, level: Level, *, access: bool) -> Iterator[AccessLog | None]:
-    """Send the log to a stream while the process serves; give the access log, None where it is off."""
-    sink = Sink(stream)
+def logging_to(stream: TextIO, form: Format, level: Level, *, access: bool) -> Iterator[Sink | None]:
+    """Send the log to a stream while the process serves; give the sink of the access log, None where it is off."""
+    sink = Sink(stream, form)
     handler = Handler(sink)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -215,7 +217,7 @@ def logging_to(stream: TextIO, form: Format, level: Level, *, access: bool) -> I
     root.addHandler(handler)
     root.setLevel(level.upper())
     try:
-        yield AccessLog(sink, form) if access and level in ("debug", "info") else None
+        yield sink if access and level in ("debug", "info") else None
     finally:
         root.removeHandler(handler)
         root.setLevel(before)

@@ -12,7 +12,7 @@ from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 from aucstream.errors import AucstreamError
 from service.directory import DataDirectory
 from service.keys import Keyring
-from service.logs import AccessLog, logging_to
+from service.logs import Sink, logging_to
 from service.settings import Settings
 
 log = logging.getLogger("aucstream")
@@ -26,7 +26,7 @@ def serve(settings: Settings) -> int:
         return _serve(settings, access)
 
 
-def _serve(settings: Settings, access: AccessLog | None) -> int:
+def _serve(settings: Settings, access: Sink | None) -> int:
     directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
     try:
         keys = Keyring(directory.keys, settings.own_key()).check()

@@ -19,7 +19,7 @@ import uvicorn
 
 from service.app import Service, create_app
 from service.directory import DataDirectory
-from service.logs import AccessLog
+from service.logs import Sink
 from service.protocol import LINGERING, Protocol, protocol_of
 from service.settings import Settings
 
@@ -130,7 +130,7 @@ def _allow_files(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def run(settings: Settings, directory: DataDirectory, access: AccessLog | None = None) -> int:
+def run(settings: Settings, directory: DataDirectory, access: Sink | None = None) -> int:
     """Serve on a directory that this process owns; return the exit status."""
     _allow_files(settings.max_connections + SPARE_FILES)
     app = create_app(settings, directory, access)

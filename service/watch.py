@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from service.exchange import Exchange
 from service.histogram import Histogram
-from service.logs import AccessLog
+from service.logs import Request, Sink, stamp
 from service.spec import NAME
 
 UNMATCHED = "unmatched"  # all paths that no route takes share one label
@@ -18,13 +17,23 @@ NOBODY = (0, 401, 403, 404)  # statuses that do not say that there is such a mod
 STREAM_ROUTE = "/v1/models/{name}/events"  # its time says how long somebody looked on
 
 
-class Watch:
-    """Counts requests by template of the path, method and class of the status."""
+class Cell:
+    """Requests of one route, method and status; the histogram is that of route and method."""
 
-    def __init__(self, access: AccessLog | None) -> None:
-        self.requests: dict[tuple[str, str, str], int] = {}
+    __slots__ = ("count", "histogram")
+
+    def __init__(self, histogram: Histogram) -> None:
+        self.count = 0
+        self.histogram = histogram
+
+
+class Watch:
+    """Counts requests by template of the path, method and status."""
+
+    def __init__(self, access: Sink | None) -> None:
         self.durations: dict[tuple[str, str], Histogram] = {}
         self.in_flight = 0
+        self._cells: dict[tuple[str | None, str, int], Cell] = {}
         self._access = access
 
     @property
@@ -32,41 +41,60 @@ class Watch:
         """Lines of the access log that were dropped."""
         return 0 if self._access is None else self._access.dropped
 
+    @property
+    def requests(self) -> dict[tuple[str, str, str], int]:
+        """Return requests by template, method and class of the status (`none`: the client left)."""
+        found: dict[tuple[str, str, str], int] = {}
+        for (route, method, status), cell in self._cells.items():
+            key = (route or UNMATCHED, _known(method), f"{status // 100}xx" if status else "none")
+            found[key] = found.get(key, 0) + cell.count
+        return found
+
     def ended(self, exchange: Exchange) -> None:
         """Count a request whose answer has ended, or whose client left."""
         self.in_flight -= 1
         seconds = time.perf_counter() - exchange.began
-        route = exchange.route or UNMATCHED
-        method = exchange.method if exchange.method in METHODS else "other"
-        status = exchange.status
-        key = (route, method, _CLASSES[status // 100])
-        self.requests[key] = self.requests.get(key, 0) + 1
-        if route != STREAM_ROUTE:
-            histogram = self.durations.get((route, method))
-            if histogram is None:
-                histogram = self.durations[route, method] = Histogram()
-            histogram.observe(seconds)
+        key = (exchange.route, exchange.method, exchange.status)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cell(*key)
+        cell.count += 1
+        cell.histogram.observe(seconds)
         if self._access is not None:
-            self._access.write(
-                exchange.request_id,
-                exchange.trace_id,
-                route,
-                method,
-                status,
-                seconds,
-                exchange.bytes_in,
-                exchange.bytes_out,
-                _model_of(exchange, route),
-                exchange.rows,
+            self._access.put(
+                Request(
+                    stamp(time.time()),
+                    exchange.request_id.decode(),
+                    exchange.trace_id.decode(),
+                    exchange.route or UNMATCHED,
+                    exchange.method,
+                    exchange.status or None,
+                    round(seconds, 6),
+                    exchange.bytes_in,
+                    exchange.bytes_out,
+                    exchange.model or _model_of(exchange),
+                    exchange.rows,
+                )
             )
 
+    def _cell(self, route: str | None, method: str, status: int) -> Cell:
+        method = _known(method)
+        key = (route, method, status)
+        if key not in self._cells:
+            place = (route or UNMATCHED, method)
+            histogram = Histogram() if route == STREAM_ROUTE else self.durations.setdefault(place, Histogram())
+            self._cells[key] = Cell(histogram)
+        return self._cells[key]
 
-_CLASSES: Any = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
+
+def _known(method: str) -> str:
+    return method if method in METHODS else "other"
 
 
-def _model_of(exchange: Exchange, route: str) -> str | None:
+def _model_of(exchange: Exchange) -> str | None:
     """Return the model's name, where there is one of that name: other text of a path is not logged."""
-    if not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:
+    route = exchange.route
+    if route is None or not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:
         return None
     name = exchange.path[len(MODELS) :].partition("/")[0]
     return name if NAME.match(name) else None

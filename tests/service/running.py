@@ -140,8 +140,9 @@ class Local(Calls):
         told = Settings(data_dir=data_dir, port=free_port(), **settings)
         self.app = create_app(told, clock=clock)
         self.server = server_of(self.app, told)
+        self.port = told.port
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{told.port}", timeout=120)
-        self._thread = threading.Thread(target=self.server.run)
+        self._thread = threading.Thread(target=self.server.run, daemon=True)
         self._thread.start()
         while not self._ready() and self._thread.is_alive():
             time.sleep(0.02)

@@ -82,7 +82,7 @@ def test_both_formats_are_read_by_their_parsers(service: Running, model: str) ->
     } <= names
 
 
-@pytest.mark.skipif(promtool() is None, reason="promtool is not installed: on Debian, .ci/setup fetches it as root")
+@pytest.mark.skipif(promtool() is None, reason="no promtool; on Debian, .ci/tools fetches it as root")
 def test_promtool_finds_nothing(service: Running, model: str) -> None:
     service.post(model, "learn-many", rows(50))
     text = service.http.get("/metrics").content
