@@ -191,9 +191,9 @@ class ModelHost:
         model.counts = Counts()  # what was replayed was counted when it came
         self.journal.start_model(model.number, model.seq, model.spec.pending)
         model.pending = self.journal.ids.waiting[model.number]
-        first = self.journal.ids.first_waiting(model.number) if model.kind is None else None
-        if first is not None:  # the form of the rows is settled by what waits, too
-            model.kind = model.pipeline.check_rows([features_of(first.features)], None)
+        waiting = self.journal.ids.first_features(model.number) if model.kind is None else None
+        if waiting is not None:  # the form of the rows is settled by what waits, too
+            model.kind = model.pipeline.check_rows([features_of(waiting)], None)
         log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
         return model
 

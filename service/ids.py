@@ -20,7 +20,7 @@ AGED_ROWS = 5_000  # ids that are too old are forgotten so many at a time
 Row = tuple[str, Known]
 
 _FIND = "SELECT fate, sign, seq, digest, score, probability, predicted_seq FROM ids WHERE model = ? AND id = ?"
-_WAITING = "SELECT id, sign, digest, score, probability, seq, features, expires_at FROM pending WHERE model = ?"
+_WAITING = "SELECT id, sign, digest, score, probability, seq, length(features), expires_at FROM pending WHERE model = ?"
 
 
 class Ids:
@@ -71,21 +71,28 @@ class Ids:
         )
         for row in rows:
             found = _waiting(row)
-            size += len(found[1].features)
+            size += found[1].size
             yield found
             if size > STEP_BYTES:
                 return
 
-    def first_waiting(self, model: int) -> Known | None:
-        """Return a prediction that waits, if any."""
-        for row in self._db.execute(f"{_WAITING} AND features IS NOT NULL LIMIT 1", (model,)):
-            return _waiting(row)[1]
+    def features(self, model: int, id_: str) -> bytes:
+        """Return the features of a prediction that waits."""
+        rows = list(self._db.execute("SELECT features FROM pending WHERE model = ? AND id = ?", (model, id_)))
+        return bytes(rows[0][0])
+
+    def first_features(self, model: int) -> bytes | None:
+        """Return the features of any prediction that waits."""
+        for row in self._db.execute(
+            "SELECT features FROM pending WHERE model = ? AND features IS NOT NULL LIMIT 1", (model,)
+        ):
+            return bytes(row[0])
         return None
 
     # ---- writing -----------------------------------------------------------------------------
 
-    def wait(self, model: int, rows: list[Row], at: float) -> None:
-        """Add predictions and early labels that wait."""
+    def wait(self, model: int, rows: list[tuple[str, Known, bytes | None]], at: float) -> None:
+        """Add predictions with their features, and early labels, that wait."""
         self._db.executemany(
             "INSERT INTO pending(model, id, sign, digest, score, probability, seq, features, at, expires_at)"
             " VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -95,11 +102,11 @@ class Ids:
                     id_,
                     known.sign,
                     *(known.prediction or (None,) * 4),
-                    known.features or None,
+                    features,
                     at,
                     known.expires_at,
                 )
-                for id_, known in rows
+                for id_, known, features in rows
             ],
         )
         self.waiting[model] += len(rows)
@@ -159,8 +166,8 @@ class Ids:
 
 
 def _waiting(row: tuple[Any, ...]) -> Row:
-    id_, sign, digest, score, probability, seq, features, expires_at = row
-    if features is None:
+    id_, sign, digest, score, probability, seq, size, expires_at = row
+    if size is None:
         return id_, Known(Fate.HELD, sign, expires_at=expires_at)
     first = Prediction(digest, score, probability, seq)
-    return id_, Known(Fate.WAITING, prediction=first, features=features, expires_at=expires_at)
+    return id_, Known(Fate.WAITING, prediction=first, size=size, expires_at=expires_at)

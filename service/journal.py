@@ -28,7 +28,7 @@ from service.spec import PendingSpec
 # os: SQLite writes the WAL at each commit but leaves the flush to the kernel (checkpoints do flush),
 # so a killed process loses nothing and a power cut loses the newest commits.
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
-JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back
+JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
@@ -218,6 +218,7 @@ class Journal:
         self._pending: dict[int, PendingSpec] = {}
         self._connection: apsw.Connection | None = None
         self._dropped = False
+        self._joined = 0  # bytes of features that this transaction brought back
 
     @property
     def _db(self) -> apsw.Connection:
@@ -306,6 +307,7 @@ class Journal:
         """
         db = self._db
         db.execute("BEGIN IMMEDIATE")
+        self._joined = 0
         outcomes: list[Outcome] = []
         for command in commands:
             match command:
@@ -342,7 +344,8 @@ class Journal:
                 return Appended(before, before, [], {}, done.refused, expired=expired, pending=self.ids.waiting[model])
             settled = [(id_, known[id_]) for row in taken if (id_ := ids[row]) is not None]
             self.ids.settle(model, settled, at)  # type: ignore[arg-type]  # what is taken is known by now
-            held = [(id_, known[id_]) for row in done.held - done.duplicates.keys() if (id_ := ids[row]) is not None]
+            fresh = sorted(done.held - done.duplicates.keys())
+            held = [(id_, known[id_], None) for row in fresh if (id_ := ids[row]) is not None]
             self.ids.wait(model, held, at)  # type: ignore[arg-type]
             if len(taken) == rows:
                 taken = None
@@ -356,19 +359,20 @@ class Journal:
         return done
 
     def _known(self, model: int, ids: Sequence[str | None], at: float) -> tuple[dict[str, Known | None], list[Settled]]:
-        """Return what is known of these ids; what of them is due expires first."""
+        """Return what is known of these ids; what of them is due expires first, as far as there is room for it."""
         known = {id_: self.ids.find(model, id_) for id_ in ids if id_ is not None}
-        due: list[Row] = [
-            (id_, each)
-            for id_, each in known.items()
-            if each is not None and each.fate in (Fate.WAITING, Fate.HELD) and each.expires_at <= at
-        ]
+        due: list[Row] = [(id_, each) for id_, each in known.items() if each is not None and _is_due(each, at)]
         if not due:
             return known, []
         settled = self._expire(model, due, at)
         for id_, _ in due:
             known[id_] = self.ids.find(model, id_)
         return known, settled
+
+    def _features(self, model: int, id_: str, known: Known) -> bytes:
+        """Return the features of a prediction that is learned now."""
+        self._joined += known.size
+        return self.ids.features(model, id_)
 
     def _sort(self, append: Append, known: dict[str, Known | None], done: Appended) -> list[int]:
         """Go through the rows: return those that are taken, note the others; `known` is brought up to date."""
@@ -383,16 +387,21 @@ class Journal:
                 taken.append(row)
                 continue
             there = known[id_]
-            if append.kind is Kind.LABEL:
+            do: Do | Refusal
+            if _is_due(there, append.received_at):
+                do = Refusal(Refused.BUSY)
+            elif append.kind is Kind.LABEL:
                 do = on_label(there, sign, hold=spec.hold_early_seconds > 0)
             else:
                 do = on_learn(there, sign, lambda row=row: append.digest(row))  # type: ignore[misc]
             if do is Do.HOLD and room <= 0:
                 do = Refusal(Refused.FULL)
             elif do is Do.JOIN and there is not None:
-                size += len(there.features)
+                size += there.size
                 if size > JOIN_BYTES:
                     do = Refusal(Refused.TOO_LARGE)
+                elif self._joined + there.size > 2 * JOIN_BYTES:
+                    do = Refusal(Refused.BUSY)
             if isinstance(do, Refusal):
                 done.refused[row] = do
                 if append.mode is not Mode.SKIP:
@@ -414,9 +423,8 @@ class Journal:
                     assert there is not None and there.prediction is not None
                     prediction = there.prediction
                     weight = 1.0 if append.weights is None else append.weights[row]
-                    done.joined[row] = Joined(
-                        id_, there.features, sign, weight, prediction.score, prediction.probability
-                    )
+                    features = self._features(append.model, id_, there)
+                    done.joined[row] = Joined(id_, features, sign, weight, prediction.score, prediction.probability)
                 taken.append(row)
                 known[id_] = Known(Fate.LEARNED, sign, before + len(taken), prediction)
         return taken
@@ -450,12 +458,12 @@ class Journal:
         room = spec.capacity - self.ids.waiting[model]
         before = self._seq[model]
         kept = Kept([None] * len(keep.ids), {}, settled=settled)
-        wait: list[Row] = []
+        wait: list[tuple[str, Known, bytes | None]] = []
         learned: list[Row] = []
         joined: list[Joined] = []
         for row, (id_, features, first) in enumerate(zip(keep.ids, keep.features, keep.predictions, strict=True)):
             there = known[id_]
-            do = on_predict(there, first.digest)
+            do = Refusal(Refused.BUSY) if _is_due(there, at) else on_predict(there, first.digest)
             if do is Do.KEEP and room <= 0:
                 do = Refusal(Refused.FULL)
             if isinstance(do, Refusal):
@@ -469,15 +477,16 @@ class Journal:
                 kept.answers[row] = there.prediction
             elif do is Do.KEEP:
                 room -= 1
-                new = Known(Fate.WAITING, prediction=first, features=features, expires_at=at + spec.ttl_seconds)
+                new = Known(Fate.WAITING, prediction=first, size=len(features), expires_at=at + spec.ttl_seconds)
                 known[id_] = new
-                wait.append((id_, new))
+                wait.append((id_, new, features))
             else:
                 assert there is not None
                 room += 1  # the label waits no longer
                 joined.append(Joined(id_, features, there.sign, 1.0, first.score, first.probability))
-                known[id_] = Known(Fate.LEARNED, there.sign, before + len(joined), first)
-                learned.append((id_, Known(Fate.LEARNED, there.sign, before + len(joined), first)))
+                new = Known(Fate.LEARNED, there.sign, before + len(joined), first)
+                known[id_] = new
+                learned.append((id_, new))
         if not (kept.refused and keep.mode is Mode.ALL):
             self.ids.wait(model, wait, at)
             kept.kept = len(wait)
@@ -503,7 +512,10 @@ class Journal:
         return swept
 
     def _expire(self, model: int, due: Sequence[Row], at: float) -> list[Settled]:
-        """Let predictions expire as one event; early labels are forgotten, they were never an example."""
+        """Let predictions expire as one event; early labels are forgotten, they were never an example.
+
+        Those to be learned are left for a later transaction where this one has brought back enough.
+        """
         self.ids.remove(model, (id_ for id_, known in due if known.fate is Fate.HELD))
         waiting = [(id_, known) for id_, known in due if known.fate is Fate.WAITING]
         if not waiting:
@@ -516,9 +528,14 @@ class Journal:
         for seq, (id_, known) in enumerate(waiting, before + 1):
             first = known.prediction
             assert first is not None
-            rows.append((id_, Known(fate, sign, seq, first)))
             if learn:
-                joined.append(Joined(id_, known.features, -1.0, 1.0, first.score, first.probability))
+                if self._joined + known.size > 2 * JOIN_BYTES:
+                    break
+                features = self._features(model, id_, known)
+                joined.append(Joined(id_, features, -1.0, 1.0, first.score, first.probability))
+            rows.append((id_, Known(fate, sign, seq, first)))
+        if not rows:
+            return []
         self.ids.settle(model, rows, at)
         kind = Kind.NEGATIVE if learn else Kind.DISCARD
         lines = map(event_line, joined) if learn else (expired_line(id_) for id_, _ in rows)
@@ -572,6 +589,10 @@ class Journal:
             self._db.execute("DELETE FROM bases WHERE model = ?", (model,))
             self._db.execute("DELETE FROM models WHERE model = ?", (model,))
         self._db.execute("COMMIT")
+
+
+def _is_due(known: Known | None, at: float) -> bool:
+    return known is not None and known.fate in (Fate.WAITING, Fate.HELD) and known.expires_at <= at
 
 
 # ---- migrations: named, applied once, in this order, never edited after a release -----------------

@@ -30,6 +30,7 @@ from service.errors import (
     LabelConflict,
     LabelExpiredNegative,
     PendingFull,
+    QueueFull,
     ServiceError,
     UnknownId,
 )
@@ -61,7 +62,7 @@ class Known(NamedTuple):
     sign: float = 0.0
     seq: int = 0  # the event that learned or expired it
     prediction: Prediction | None = None
-    features: bytes = b""  # of a prediction that waits
+    size: int = 0  # bytes of the features of a prediction that waits
     expires_at: float = 0.0  # of what waits
 
 
@@ -86,6 +87,7 @@ class Refused(enum.Enum):
     UNKNOWN = enum.auto()
     FULL = enum.auto()
     TOO_LARGE = enum.auto()
+    BUSY = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Refusal:
             case Refused.TOO_LARGE:
                 told = "fewer labels at once: the predictions they belong to are too large together"
                 return BodyTooLarge("body", told, pointer=f"{row}/id")
+            case Refused.BUSY:
+                return QueueFull("queue", "room for the predictions that labels bring back", pointer=f"{row}/id")
 
 
 Digest = Callable[[], bytes]

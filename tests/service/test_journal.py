@@ -9,8 +9,9 @@ import apsw
 import pytest
 
 from service.errors import StartRefused
-from service.journal import Append, Appended, CreateModel, DropModel, Journal, Kind, Mode, Prune
-from service.rules import Refusal, Refused
+from service.journal import Append, Appended, CreateModel, DropModel, Journal, Keep, Kept, Kind, Mode, Prune
+from service.rules import Prediction, Refusal, Refused
+from service.spec import PendingSpec
 
 from .running import Local
 from .stream import rows
@@ -170,3 +171,32 @@ def test_a_full_disk_stops_learning_and_not_scoring(data_dir: Path) -> None:
     assert service.describe("m") == before
     assert service.learn("m", {"a": 1}, 1)["seq"] == 101
     service.stop()
+
+
+def test_what_labels_bring_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.journal.JOIN_BYTES", 1_000)
+    journal = opened(tmp_path / "j")
+    model = journal.commit([CreateModel("m", "{}", 1.0, 0, pending=PendingSpec(ttl_seconds=10, on_expiry="negative"))])[
+        0
+    ]
+    assert isinstance(model, int)
+    ids = [f"p{number}" for number in range(40)]
+    features = b'{"a":"%s"}' % (b"x" * 92)
+    first = [Prediction(b"digest", 0.5, 0.5, 0)] * 40
+    kept = journal.commit([Keep(model, ids, [features] * 40, first, Mode.ALL, 100.0)])[0]
+    assert isinstance(kept, Kept) and kept.pending == 40
+
+    def labels(of: list[str], mode: Mode, at: float) -> Append:
+        return Append(model, Kind.LABEL, lambda _rows: b"", [1.0] * len(of), of, mode, at)
+
+    whole = outcome(journal, labels(ids[:11], Mode.ALL, 105.0))
+    assert (whole.taken, whole.refused) == ([], {10: Refusal(Refused.TOO_LARGE)})
+    some = journal.commit([labels(ids[at : at + 6], Mode.SKIP, 105.0) for at in (0, 6, 12, 18)])
+    assert [len(each.joined) for each in some if isinstance(each, Appended)] == [6, 6, 6, 2]
+    assert isinstance(some[-1], Appended)
+    assert set(some[-1].refused.values()) == {Refusal(Refused.BUSY)}
+    late = outcome(journal, labels(ids[18:], Mode.SKIP, 110.0))  # 20 wait and are due, and fit one transaction
+    assert (late.expired[0].seq_first, late.expired[0].seq_last) == (21, 40)
+    assert set(late.refused.values()) == {Refusal(Refused.EXPIRED_NEGATIVE, -1.0)}
+    assert (len(late.refused), len(late.duplicates), late.pending) == (20, 2, 0)
+    journal.close()
