@@ -18,6 +18,7 @@ STEP_BYTES = 1 << 20
 AGED_ROWS = 5_000  # ids that are too old are forgotten so many at a time
 
 Row = tuple[str, Known]
+_FATES = tuple(Fate)  # by number: they begin at 0
 
 _FIND = "SELECT fate, sign, seq, digest, score, probability, predicted_seq FROM ids WHERE model = ? AND id = ?"
 _WAITING = "SELECT id, sign, digest, score, probability, seq, length(features), expires_at FROM pending WHERE model = ?"
@@ -57,7 +58,7 @@ class Ids:
         if self.settled[model]:
             for fate, sign, seq, digest, score, probability, predicted_seq in self._db.execute(_FIND, (model, id_)):
                 first = None if digest is None else Prediction(digest, score, probability, predicted_seq)
-                return Known(Fate(fate), sign, seq, first)
+                return Known(_FATES[fate], sign, seq, first)
         if self.waiting[model]:
             for row in self._db.execute(f"{_WAITING} AND id = ?", (model, id_)):
                 return _waiting(row)[1]
@@ -112,16 +113,13 @@ class Ids:
         self.waiting[model] += len(rows)
 
     def remove(self, model: int, ids: Iterable[str]) -> None:
-        """Remove what waits no longer; ids that do not wait are passed over."""
-        if not self.waiting[model]:
-            return
+        """Remove what waits no longer."""
         for id_ in ids:
             self._db.execute("DELETE FROM pending WHERE model = ? AND id = ?", (model, id_))
             self.waiting[model] -= self._db.changes()
 
     def settle(self, model: int, rows: list[Row], at: float) -> None:
-        """Remember ids that were learned or expired; what waited under them is removed."""
-        self.remove(model, (id_ for id_, _ in rows))
+        """Remember ids that were learned or expired."""
         self._db.executemany(
             "INSERT INTO ids(model, id, seq, sign, at, fate, digest, score, probability, predicted_seq)"
             " VALUES (?,?,?,?,?,?,?,?,?,?)",

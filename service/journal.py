@@ -339,9 +339,10 @@ class Journal:
         done = Appended(before, before, taken, {}, {}, expired=expired)
         rows = len(append.signs)
         if any(id_ is not None for id_ in ids):
-            taken = self._sort(append, known, done)
+            taken, waited = self._sort(append, known, done)
             if done.refused and append.mode is Mode.ALL:
                 return Appended(before, before, [], {}, done.refused, expired=expired, pending=self.ids.waiting[model])
+            self.ids.remove(model, waited)
             settled = [(id_, known[id_]) for row in taken if (id_ := ids[row]) is not None]
             self.ids.settle(model, settled, at)  # type: ignore[arg-type]  # what is taken is known by now
             fresh = sorted(done.held - done.duplicates.keys())
@@ -374,14 +375,18 @@ class Journal:
         self._joined += known.size
         return self.ids.features(model, id_)
 
-    def _sort(self, append: Append, known: dict[str, Known | None], done: Appended) -> list[int]:
-        """Go through the rows: return those that are taken, note the others; `known` is brought up to date."""
+    def _sort(self, append: Append, known: dict[str, Known | None], done: Appended) -> tuple[list[int], list[str]]:
+        """Go through the rows: return those that are taken, and the ids that wait no longer.
+
+        The other rows are noted in `done`, and `known` is brought up to date.
+        """
         assert append.ids is not None
         before = done.seq_first
         spec = self._pending[append.model]
         room = spec.capacity - self.ids.waiting[append.model]
         size = 0
         taken: list[int] = []
+        waited: list[str] = []
         for row, (id_, sign) in enumerate(zip(append.ids, append.signs, strict=True)):
             if id_ is None:
                 taken.append(row)
@@ -418,7 +423,9 @@ class Journal:
                 known[id_] = Known(Fate.HELD, sign, expires_at=append.received_at + spec.hold_early_seconds)
             else:
                 prediction = None
-                room += there is not None  # it waits no longer
+                if there is not None:
+                    room += 1
+                    waited.append(id_)
                 if do is Do.JOIN:
                     assert there is not None and there.prediction is not None
                     prediction = there.prediction
@@ -427,7 +434,7 @@ class Journal:
                     done.joined[row] = Joined(id_, features, sign, weight, prediction.score, prediction.probability)
                 taken.append(row)
                 known[id_] = Known(Fate.LEARNED, sign, before + len(taken), prediction)
-        return taken
+        return taken, waited
 
     def _payload(self, append: Append, done: Appended) -> bytes:
         if not done.joined:
@@ -491,6 +498,7 @@ class Journal:
             self.ids.wait(model, wait, at)
             kept.kept = len(wait)
             if joined:
+                self.ids.remove(model, (id_ for id_, _ in learned))
                 self.ids.settle(model, learned, at)
                 settled.append(Settled(Kind.LABEL, before + 1, before + len(joined), joined, at))
                 self._event(model, Kind.LABEL, len(joined), lambda: b"\n".join(map(event_line, joined)), at)
@@ -536,6 +544,7 @@ class Journal:
             rows.append((id_, Known(fate, sign, seq, first)))
         if not rows:
             return []
+        self.ids.remove(model, (id_ for id_, _ in rows))
         self.ids.settle(model, rows, at)
         kind = Kind.NEGATIVE if learn else Kind.DISCARD
         lines = map(event_line, joined) if learn else (expired_line(id_) for id_, _ in rows)
