@@ -102,7 +102,8 @@ class ServiceCollector(Collector):
         watch = self._watch
         yield _counter(
             "aucstream_http_requests",
-            "Requests answered, by template of the path, method and class of the status (none: the client left).",
+            "Requests by template of the path, method and class of the status (unmatched: no route, or refused before; "
+            "none: the client left).",
             ("route", "method", "status"),
             [(key, count) for key, count in watch.requests.items()],
         )
@@ -115,6 +116,14 @@ class ServiceCollector(Collector):
             family.add_metric((route, method), list(histogram.buckets()), histogram.sum)
         yield family
         yield _gauge("aucstream_http_requests_in_flight", "Requests being served.", (), _one(watch.in_flight))
+        if watch.gate is not None:
+            yield _gauge("aucstream_connections", "Connections being served.", (), _one(watch.gate.serving))
+            yield _counter(
+                "aucstream_connections_refused",
+                "Connections and heads of requests refused before they were requests, by type of problem.",
+                ("reason",),
+                [((reason,), count) for reason, count in sorted(watch.gate.refused.items())],
+            )
         yield _gauge("aucstream_event_streams", "Event streams being served.", (), _one(self._streams.open))
         yield _counter(
             "aucstream_event_streams_dropped",

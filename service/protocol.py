@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from service.errors import BadRequest, HeadTooLarge, Overloaded, ServiceError, SlowRequest, UrlTooLong
 from service.exchange import LATE
-from service.problems import CONTENT_TYPE, problem_of
+from service.problems import CONTENT_TYPE, TABLE, problem_of
 from service.settings import Settings
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
@@ -220,7 +220,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
     def _count(self, kind: type[ServiceError]) -> None:
-        name = kind.__name__
+        name = TABLE[kind].type
         self.gate.refused[name] = self.gate.refused.get(name, 0) + 1
 
 

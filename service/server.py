@@ -98,13 +98,15 @@ class Server(uvicorn.Server):
 
 def server_of(app: Service, settings: Settings) -> Server:
     """Return the server of an application; it ends when recovery fails."""
+    protocol = protocol_of(settings)
+    app.watch.gate = protocol.gate
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         workers=1,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=protocol_of(settings),
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,

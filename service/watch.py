@@ -7,6 +7,7 @@ import time
 from service.exchange import Exchange
 from service.histogram import Histogram
 from service.logs import Request, Sink, stamp
+from service.protocol import Gate
 from service.spec import NAME
 
 UNMATCHED = "unmatched"  # all paths that no route takes share one label
@@ -33,6 +34,7 @@ class Watch:
     def __init__(self, access: Sink | None) -> None:
         self.durations: dict[tuple[str, str], Histogram] = {}
         self.in_flight = 0
+        self.gate: Gate | None = None  # of the server, where there is one
         self._cells: dict[tuple[str | None, str, int], Cell] = {}
         self._access = access
 

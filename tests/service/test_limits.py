@@ -147,12 +147,12 @@ def test_an_answer_that_nobody_reads_is_given_up(small: Local) -> None:
     with connected(small) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         gate = small.server.config.http_protocol_class.gate
-        before = gate.refused.get("SlowRequest", 0)
+        before = gate.refused.get("slow-request", 0)
         connection.sendall((GET % (b"/openapi.json", b"")) * 40)
         begun = time.monotonic()
-        while gate.refused.get("SlowRequest", 0) == before and time.monotonic() - begun < 20:
+        while gate.refused.get("slow-request", 0) == before and time.monotonic() - begun < 20:
             time.sleep(0.1)
-        assert gate.refused["SlowRequest"] == before + 1
+        assert gate.refused["slow-request"] == before + 1
         while gate.serving > 1 and time.monotonic() - begun < 20:  # the fixture's own may be there
             time.sleep(0.1)
         assert gate.serving <= 1

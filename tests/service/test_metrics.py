@@ -141,6 +141,10 @@ def test_a_model_is_measured_while_it_lives(service: Running) -> None:
     assert value(found, "aucstream_journal_commit_seconds_count") > 0
     assert value(found, "aucstream_journal_lag_rows") == 0
     assert value(found, "aucstream_ready") == 1
+    assert value(found, "aucstream_connections") >= 1
+    assert value(found, "aucstream_model_pending", model="measured") == 0
+    assert value(found, "aucstream_model_rows_total", model="measured", outcome="learned") == 300
+    assert value(found, "aucstream_model_rows_total", model="measured", outcome="duplicates") == 10
     service.http.delete("/v1/models/measured")
     assert "measured" not in service.http.get("/metrics").text
 
