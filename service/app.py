@@ -39,6 +39,7 @@ from service.routes.models import models_router
 from service.routes.pages import pages_router
 from service.routes.snapshots import snapshots_router
 from service.settings import Settings
+from service.spec import NAME_PATTERN
 from service.streams import Streams
 from service.watch import Watch
 
@@ -127,6 +128,9 @@ class Service(FastAPI):
                 for method, operation in operations.items():
                     _tidy(operation)
                     _guard(operation, role_needed(method.upper(), path))
+                    for parameter in operation.get("parameters", ()):
+                        if parameter["in"] == "path":
+                            parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}
             self.openapi_schema = document
         return self.openapi_schema
 

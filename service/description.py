@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from aucstream.errors import AucstreamError
+from aucstream.registry import LEARNERS
 from service import errors
 from service.problems import INTERNAL, TABLE, TYPE_PREFIX, Entry
 from service.schemas import DESCRIBED
@@ -118,4 +119,5 @@ def components() -> dict[str, Any]:
         _, definitions = models_json_schema([(model, mode) for model in DESCRIBED], ref_template=REF)
         for name, schema in definitions.get("$defs", {}).items():
             schemas.setdefault(name, schema)
+    schemas["ModelSpec"]["properties"]["algorithm"]["enum"] = list(LEARNERS)
     return dict(sorted(schemas.items()))

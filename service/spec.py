@@ -27,6 +27,7 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "seed": 0,
 }
 
+NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
 NAME = re.compile(r"[a-z0-9_-]{1,64}\Z")
 
 

@@ -58,10 +58,10 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
         elif isinstance(value, (bool, np.bool_)):
             entries.append((name, 1.0 if value else 0.0, INDICATOR))
         elif isinstance(value, (list, tuple, set, frozenset)):
-            members = sorted(value) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(value))
-            for member in members:
+            for member in value:  # before they are sorted or hashed, which not all values can be
                 if not isinstance(member, str):
                     raise InvalidBlock("feature", "a list of strings", member, path=f"{path}[{name!r}]")
+            for member in sorted(value) if isinstance(value, (set, frozenset)) else dict.fromkeys(value):
                 made.add(f"{name}={member}")
                 entries.append((f"{name}={member}", 1.0, INDICATOR))
         elif isinstance(value, numbers.Real) or (

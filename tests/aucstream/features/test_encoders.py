@@ -63,7 +63,17 @@ def test_entries_have_names_that_differ_and_finite_values_or_are_refused(x):
 
 
 @pytest.mark.parametrize(
-    "value", [np.complex128(1), np.datetime64("2026-01-01"), np.bytes_(b"x"), np.array([1.0]), object()]
+    "value",
+    [
+        np.complex128(1),
+        np.datetime64("2026-01-01"),
+        np.bytes_(b"x"),
+        np.array([1.0]),
+        object(),
+        ["a", {}],
+        [["a"]],
+        {"a", 1},
+    ],
 )
 def test_a_value_of_another_kind_is_refused_by_name(value):
     with pytest.raises(InvalidBlock, match=r"\['f'\]"):
