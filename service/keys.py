@@ -189,8 +189,7 @@ class Keyring:
             raise StartRefused(error.expected) from error
 
     def role_of(self, text: bytes) -> Role | None:
-        """Return the role of a key, None for one that is unknown or was revoked."""
-        self._refresh()
+        """Return the role of a key, None for one that was unknown or revoked when `needed` last looked."""
         digest = hashlib.sha256(text).hexdigest()
         if self._own is not None and hmac.compare_digest(digest, self._own):
             return Role.ADMIN

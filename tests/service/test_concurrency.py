@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from aucstream.pipeline import Pipeline
 
@@ -74,7 +75,10 @@ def test_the_same_model_created_at_once_is_one(service: Running) -> None:
     service.http.delete("/v1/models/raced")
 
 
-def test_health_and_predictions_are_answered_while_a_long_body_is_learned(service: Running, model: str) -> None:
+@pytest.mark.timing
+def test_health_and_predictions_are_answered_while_a_long_body_is_learned(  # S19
+    service: Running, model: str
+) -> None:
     answers: list[httpx.Response] = []
     body = lines(rows(50_000))
     learner = threading.Thread(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -43,6 +44,21 @@ def test_numbers_that_are_not_finite_are_named(service: Running, model: str, num
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/features/1")
     assert service.describe(model)["seq"] == 0
     assert service.learn(model, {"amount": 1}, 1)["seq"] == 1  # nothing of it was kept, not even its form
+
+
+def test_a_score_that_is_not_finite_is_a_problem_and_never_null(service: Running) -> None:  # S15
+    service.create("huge", scaler="none")
+    names = [f"f{number}" for number in range(200)]
+    for sign in (1, -1) * 10:
+        service.learn("huge", dict.fromkeys(names, sign), sign)
+    row = {"features": dict.fromkeys(names, 1.7e308)}
+    problem(service.post("huge", "predict-one", row), 422, "non-finite-score")
+    problem(service.post("huge", "predict-many", [row]), 422, "non-finite-score")
+    answer = service.raw("/v1/models/huge/predict-many", json.dumps(row).encode() + b"\n", NDJSON)
+    assert answer.status_code == 422
+    assert service.describe("huge")["seq"] == 20
+    assert service.score("huge", {"f0": 1}) > 0
+    service.http.delete("/v1/models/huge")
 
 
 def document_type(service: Running, model: str, body: bytes) -> str:

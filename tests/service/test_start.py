@@ -21,7 +21,7 @@ def refused(data_dir: Path, env: dict[str, str] | None = None, **flags: object) 
     return service.log
 
 
-def test_a_second_process_on_a_data_directory_is_refused(data_dir: Path) -> None:
+def test_a_second_process_on_a_data_directory_is_refused(data_dir: Path) -> None:  # S21
     first = Running(data_dir)
     log = refused(data_dir)
     assert f"process {first.process.pid} owns it" in log
@@ -34,7 +34,7 @@ def test_a_second_process_on_a_data_directory_is_refused(data_dir: Path) -> None
     second.stop()
 
 
-def test_several_workers_are_refused(data_dir: Path) -> None:
+def test_several_workers_are_refused(data_dir: Path) -> None:  # S21
     assert "one process owns a data directory" in refused(data_dir, workers=2)
     log = refused(data_dir, {"WEB_CONCURRENCY": "2"})
     assert "WEB_CONCURRENCY=2" in log
