@@ -27,6 +27,7 @@ from service.errors import (
     InvalidBody,
     InvalidQuery,
     NonFiniteScore,
+    Overloaded,
     RowsRefused,
     ServiceError,
 )
@@ -205,6 +206,7 @@ class HotCalls:
         self.host = host
         self.settings = host.settings
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
+        self.spooled = 0  # bytes of answers that wait for the end of their requests
         self.handlers = {
             "learn-one": _counted(self.learn_one),
             "predict-one": _counted(self.predict_one),
@@ -481,6 +483,7 @@ class HotCalls:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
         reader = LineReader(self.settings.max_line_bytes)
+        size = 0
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
                 async for items in self._lines(exchange, reader):
@@ -493,13 +496,18 @@ class HotCalls:
                     await self._keep(scored, model, Mode.SKIP if skip else Mode.ABORT)
                     if refused is not None:
                         raise refused
-                    for part in scored.parts:
-                        spool.write(part)
-                        spool.write(b"\n")
+                    lines = b"".join(part + b"\n" for part in scored.parts)
+                    size += len(lines)
+                    self.spooled += len(lines)
+                    if self.spooled > self.settings.max_spool_bytes:
+                        raise Overloaded("answers", f"at most {self.settings.max_spool_bytes} bytes of them waiting")
+                    spool.write(lines)
+                await _send_spool(exchange, spool)
             except Refused as error:
                 model.counts.refuse(error.cause)
                 raise RowsRefused(error.cause, {"errors": error.entries()}) from error
-            await _send_spool(exchange, spool)
+            finally:
+                self.spooled -= size
 
     def _score(self, exchange: Exchange, scored: Scored, items: Sequence[Item], model: Model, *, skip: bool) -> None:
         """Check and score rows; a bad one is answered by its errors, or raises after those before it."""

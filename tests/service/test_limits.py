@@ -34,6 +34,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         max_body_bytes=MIB,
         max_bodies_bytes=MIB + MIB // 2,
         max_line_bytes=100_000,
+        max_spool_bytes=100_000,
         max_url_bytes=500,
         max_header_bytes=2_000,
         max_headers=20,
@@ -210,6 +211,16 @@ def test_bodies_at_once_are_bounded(small: Local) -> None:
         assert first.recv(65_536).startswith(b"HTTP/1.1 422")
     answer = small.raw("/v1/models/m/learn-many", b" " * (MIB - 10))
     assert answer.status_code == 422  # the place of the first is free again
+
+
+def test_answers_that_wait_on_disk_are_bounded(small: Local) -> None:
+    row = b'{"features":{"a":1}}\n'
+    refused = small.raw("/v1/models/m/predict-many", row * 20_000, NDJSON)
+    problem(refused, 503, "overloaded")
+    for _ in range(2):  # the place of the refused one, and of the first, is free again
+        answer = small.raw("/v1/models/m/predict-many", row * 1_000, NDJSON)
+        assert answer.status_code == 200
+        assert answer.text.count("\n") == 1_000
 
 
 # ---- compressed bodies --------------------------------------------------------------------------------
