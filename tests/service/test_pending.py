@@ -24,6 +24,7 @@ from service.spec import ModelSpec
 from .running import NDJSON, Calls, Direct, Local, problem
 from .stream import lines, rows
 from .test_learning import reference
+from .test_restart import picture
 
 TTL = 100.0
 EARLY = 50.0
@@ -251,6 +252,39 @@ def test_every_state_survives_a_restart(tmp_path: Path) -> None:
     service.stop()
 
 
+def test_every_kind_of_event_is_replayed(tmp_path: Path) -> None:
+    service = Direct(tmp_path / "data", clock=CLOCK)
+
+    stream = [{**body, "id": f"{number}"} for number, body in enumerate(rows(201))]
+
+    def predict(name: str, ids: range) -> None:
+        bodies = [{"features": stream[number]["features"], "id": f"{number}"} for number in ids]
+        assert service.post(name, "predict-many", bodies).status_code == 200
+
+    for name, spec in SPECS.items():
+        service.create(name, **spec)
+        service.post(name, "learn-many", rows(40))
+        predict(name, range(150))
+        labels = [{"id": f"{number}", "label": number % 3 == 0} for number in range(20)]
+        assert service.post(name, "label-many", labels).json()["accepted"] == 20
+        mixed = stream[145:155]  # half of them wait
+        assert service.post(name, "learn-many", mixed).json()["accepted"] == 10
+    assert service.post("early", "label-one", {"id": "200", "label": 1}).status_code == 202
+    predict("early", range(200, 201))
+    CLOCK.now += TTL
+    service.sweep()
+    for name in SPECS:
+        service.post(name, "learn-many", rows(40, seed=1))
+    assert [service.describe(name)["seq"] for name in SPECS] == [235, 235, 236]
+    before = [picture(service, name) for name in SPECS]
+    shutil.copytree(tmp_path / "data", tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
+    service.stop()
+    service = Direct(tmp_path / "copy", clock=CLOCK)
+    assert service.host.replayed == 235 + 235 + 236
+    assert [picture(service, name) for name in SPECS] == before
+    service.stop()
+
+
 # ---- expiry and time --------------------------------------------------------------------------
 
 
@@ -266,6 +300,9 @@ def test_examples_expire_without_a_call(local: Local, fresh: Callable[..., str])
     described = local.describe(name)
     assert (described["pending"], described["seq"], described["examples"]) == (0, 650, 650)
     assert local.app.model_host.models[name].counts.expired_negative == 600
+    # in the order in which they came
+    pipeline, _ = reference([*rows(50), *({"features": body["features"], "label": False} for body in bodies)])
+    assert local.score(name, FEATURES) == pipeline.score_rows([FEATURES])[0]
 
 
 def test_no_time_but_the_servers_counts_and_it_may_step_back(local: Local, fresh: Callable[..., str]) -> None:  # S14

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -55,18 +56,30 @@ class Oracle:
         self.ids: dict[str, State] = {}
         self.pipeline = Pipeline.from_spec({"algorithm": "solam"})
         self.judged: list[tuple[bool, float]] = []  # label and the score that counts
+        self.brier = 0.0
+        self.line: tuple[float, float] | None = None
 
     @property
     def pending(self) -> list[str]:
         return [id_ for id_, state in self.ids.items() if state.what in ("waiting", "held")]
 
-    def event(self, features: Any, label: bool, given: float | None = None) -> float:
+    def event(self, features: Any, label: bool, given: Any = None) -> float:
         sign = np.array([1.0 if label else -1.0])
         score = float(self.pipeline.learn_rows([features], sign)[0])
-        score = score if given is None else given
+        if given is not None:
+            score, probability = given["score"], given["probability"]
+        else:
+            slope, intercept = self.line or (0.0, 0.0)
+            probability = 1 / (1 + math.exp(-slope * score - intercept))
         self.judged.append((label, score))
-        self.seq += 1
+        self.brier += (label - probability) ** 2
+        self.advance()
         return score
+
+    def advance(self) -> None:
+        self.seq += 1
+        if self.seq <= 64 or self.seq % 64 == 0:
+            self.line = self.pipeline.calibration_line
 
     def expire(self, ids: list[str]) -> None:
         due = [id_ for id_ in ids if id_ in self.pending and self.ids[id_].due <= self.now]
@@ -75,10 +88,10 @@ class Oracle:
             if state.what == "held":
                 del self.ids[id_]
             elif self.on_expiry == "negative":
-                self.event(state.features, False, state.answer["score"])
+                self.event(state.features, False, state.answer)
                 self.ids[id_] = State("negative", False, state.features, state.answer, seq=self.seq)
             else:
-                self.seq += 1
+                self.advance()
                 self.ids[id_] = State("discarded", seq=self.seq)
 
     def predict(self, id_: str, features: Any) -> Any:
@@ -94,7 +107,7 @@ class Oracle:
             self.ids[id_] = State("waiting", None, features, answer, self.now + TTL)
         elif state.what == "held":
             assert state.label is not None
-            self.event(features, state.label, answer["score"])
+            self.event(features, state.label, answer)
             self.ids[id_] = State("learned", state.label, features, answer, seq=self.seq)
         elif state.what == "discarded":
             return "expired"
@@ -124,7 +137,7 @@ class Oracle:
         if state.what == "waiting":
             if features is not None and features != state.features:
                 return "features-conflict"
-            score = self.event(state.features, label, state.answer["score"])
+            score = self.event(state.features, label, state.answer)
             self.ids[id_] = State("learned", label, state.features, state.answer, seq=self.seq)
             return {"seq": self.seq, "score": score, "duplicate": False}
         if state.what == "discarded":
@@ -254,7 +267,10 @@ class Lives(RuleBasedStateMachine):
         if not hasattr(self, "service"):
             return
         scores = self.oracle.pipeline.score_rows(PROBES).tolist()
-        assert self.picture()["scores"] == scores
+        picture = self.picture()
+        assert picture["scores"] == scores
+        brier = self.oracle.brier / len(self.oracle.judged)
+        assert picture["evaluation"]["calibration"]["brier"] == pytest.approx(brier, rel=1e-9)
         self.service.stop()
         again = self.open(self.service.data_dir)
         assert [again.score("m", features) for features in PROBES] == scores
