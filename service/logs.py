@@ -70,6 +70,7 @@ class Sink:
         self._ending = True
         self._wake.set()
         self._thread.join(FLUSH_SECONDS)
+        self._idle.set()
 
     def _run(self) -> None:
         lines = self._lines

@@ -83,17 +83,19 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM without raising them again at the end."""
+        """Handle SIGINT and SIGTERM; at the end, when everything is closed, one more changes nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread is told of signals
             return
         signals = (signal.SIGINT, signal.SIGTERM)
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
+        for sig in signals:
+            signal.signal(sig, self.handle_exit)
         try:
             yield
         finally:
-            for sig, handler in before.items():
-                signal.signal(sig, handler)
+            signal.alarm(0)
+            for sig in signals:
+                signal.signal(sig, signal.SIG_IGN)
 
 
 def server_of(app: Service, settings: Settings) -> Server:
