@@ -6,9 +6,8 @@ one before it is taken, with a longer replay.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot, NewerSnapshot
 from aucstream.snapshot import unpack
+from service.files import Files
 
 log = logging.getLogger("aucstream")
 
@@ -27,23 +27,27 @@ State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 class Archive:
     """The snapshot folder of one data directory."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int, files: Files | None = None) -> None:
         self.folder = folder
         self.keep = keep
+        self.files = files or Files()
 
-    def _of(self, model: int) -> Path:
+    def of(self, model: int) -> Path:
+        """Return the folder of a model."""
         return self.folder / str(model)
+
+    def path(self, model: int, seq: int) -> Path:
+        """Return the file of a snapshot."""
+        return self.of(model) / f"{seq}{SUFFIX}"
 
     def seqs(self, model: int) -> list[int]:
         """Return the seq of each readable-looking snapshot, oldest first."""
-        return sorted(int(path.stem) for path in self._of(model).glob(f"*{SUFFIX}") if path.stem.isdigit())
+        stems = [name.removesuffix(SUFFIX) for name in self.files.names(self.of(model)) if name.endswith(SUFFIX)]
+        return sorted(int(stem) for stem in stems if stem.isdigit())
 
     def written_at(self, model: int, seq: int) -> float | None:
         """Return when a snapshot was written, None where there is none."""
-        try:
-            return (self._of(model) / f"{seq}{SUFFIX}").stat().st_mtime
-        except OSError:
-            return None
+        return self.files.modified(self.path(model, seq))
 
     def write(self, model: int, seq: int, data: bytes) -> int | None:
         """Write one snapshot and drop the oldest ones.
@@ -53,27 +57,52 @@ class Archive:
         int or None
             The seq up to which the journal is not needed any more: that of the oldest kept
             snapshot once `keep` of them are there.
+
+        Raises
+        ------
+        OSError
+            Nothing is left of the new snapshot: after a failed flush nobody knows what a file holds,
+            so a later snapshot is another file.
         """
-        folder = self._of(model)
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            _sync_folder(self.folder)
-        temporary = folder / f"{seq}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        files = self.files
+        folder = self.of(model)
+        target, temporary = self.path(model, seq), folder / f"{seq}.tmp"
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.rename(folder / f"{seq}{SUFFIX}")
-        _sync_folder(folder)
+            if not files.exists(folder):
+                files.make_folder(folder)
+                files.sync_folder(self.folder)
+            descriptor = files.create(temporary)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[files.write(descriptor, view) :]
+                files.sync(descriptor)
+            finally:
+                files.close(descriptor)
+            files.rename(temporary, target)
+            files.sync_folder(folder)
+        except OSError:
+            for path in (temporary, target):
+                with contextlib.suppress(OSError):
+                    files.remove(path)
+            raise
         seqs = self.seqs(model)
         for old in seqs[: -self.keep]:
-            (folder / f"{old}{SUFFIX}").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                files.remove(self.path(model, old))
         kept = seqs[-self.keep :]
         return kept[0] if len(kept) == self.keep else None
+
+    def keep_from(self, model: int, seq: int) -> None:
+        """Remove the snapshots before `seq`, from which nothing can be replayed any more."""
+        for old in self.seqs(model):
+            if old < seq:
+                with contextlib.suppress(OSError):
+                    self.files.remove(self.path(model, old))
+
+    def read(self, model: int, seq: int) -> State:
+        """Return the state in a snapshot, or raise BadSnapshot, NewerSnapshot or OSError."""
+        return unpack(self.files.read(self.path(model, seq)))
 
     def newest(self, model: int) -> Iterator[tuple[int, State]]:
         """Yield (seq, state) of the readable snapshots, newest first; set damaged ones aside.
@@ -83,13 +112,12 @@ class Archive:
         NewerSnapshot
             Made by a newer version: falling back would silently lose what that version learned.
         """
-        folder = self._of(model)
-        for temporary in folder.glob("*.tmp"):
-            temporary.unlink(missing_ok=True)
+        for name in self.files.names(self.of(model)):
+            if name.endswith(".tmp"):
+                self.files.remove(self.of(model) / name)
         for seq in reversed(self.seqs(model)):
-            path = folder / f"{seq}{SUFFIX}"
             try:
-                yield seq, unpack(path.read_bytes())
+                yield seq, self.read(model, seq)
             except NewerSnapshot:
                 raise
             except (BadSnapshot, OSError) as error:
@@ -97,24 +125,16 @@ class Archive:
 
     def set_aside(self, model: int, seq: int, error: Exception) -> None:
         """Rename a snapshot that cannot be used."""
-        path = self._of(model) / f"{seq}{SUFFIX}"
+        path = self.path(model, seq)
         log.error("snapshot %s: %s; set aside, falling back to the one before", path, error)
-        path.replace(path.with_suffix(".damaged"))
+        self.files.rename(path, path.with_suffix(".damaged"))
 
     def remove(self, model: int) -> None:
         """Remove all snapshots of a dropped model."""
-        shutil.rmtree(self._of(model), ignore_errors=True)
+        self.files.remove_folder(self.of(model))
 
     def remove_others(self, models: set[int]) -> None:
         """Remove folders of models that are not in the registry (a crash between the two steps)."""
-        for folder in self.folder.iterdir():
-            if folder.name.isdigit() and int(folder.name) not in models:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        for name in self.files.names(self.folder):
+            if name.isdigit() and int(name) not in models:
+                self.files.remove_folder(self.folder / name)

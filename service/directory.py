@@ -16,14 +16,22 @@ import shutil
 from pathlib import Path
 
 from service.errors import DirectoryInUse, StartRefused
+from service.files import Files
 
 
 class DataDirectory:
-    """Owns a directory from `acquire` to `release`; a second owner is refused."""
+    """Owns a directory from `acquire` to `release`; a second owner is refused.
 
-    def __init__(self, path: Path, *, expect_existing: bool = False) -> None:
+    `files` and `vfs` (the name of one of SQLite's virtual file systems) are how its files are reached.
+    """
+
+    def __init__(
+        self, path: Path, *, expect_existing: bool = False, files: Files | None = None, vfs: str | None = None
+    ) -> None:
         self.path = path.expanduser().absolute()
         self.expect_existing = expect_existing
+        self.files = files or Files()
+        self.vfs = vfs
         self._lock: int | None = None
 
     @property
@@ -55,7 +63,8 @@ class DataDirectory:
                 f"a journal in {self.path}, found none, and --expect-existing was said: is the right volume mounted?"
             )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                self._make()
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StartRefused(f"a writable data directory, got {self.path}: {error.strerror}") from error
@@ -74,9 +83,19 @@ class DataDirectory:
             self.snapshots.mkdir(exist_ok=True)
             shutil.rmtree(self.spool, ignore_errors=True)
             self.spool.mkdir(exist_ok=True)
+            self.files.sync_folder(self.path)
         except OSError as error:
             self.release()
             raise StartRefused(f"a writable data directory, got {self.path}: {error.strerror}") from error
+
+    def _make(self) -> None:
+        """Create the directory so that its name, too, survives a loss of power."""
+        missing = [self.path]
+        while not missing[-1].parent.exists():
+            missing.append(missing[-1].parent)
+        self.path.mkdir(parents=True, exist_ok=True)
+        for path in reversed(missing):
+            self.files.sync_folder(path.parent)
 
     def release(self) -> None:
         """Give the directory up (the file stays: removing it would race with the next owner)."""

@@ -19,7 +19,12 @@ aucstream.errors.AucstreamError
 aucstream.errors.AucstreamError
 └── StartRefused               the process does not start; the message is for the operator
     ├── DirectoryInUse
-    └── JournalGap
+    └── JournalDamaged
+aucstream.errors.AucstreamError
+└── Unrecoverable              one model cannot be recovered: it is set aside, the others serve
+    ├── JournalGap
+    ├── RowsDamaged
+    └── UnknownEvent
 """
 
 from __future__ import annotations
@@ -238,8 +243,27 @@ class DirectoryInUse(StartRefused):
     """Another process owns the data directory."""
 
 
-class JournalGap(StartRefused):
+class JournalDamaged(StartRefused):
+    """The journal's file is damaged where all models share it, or lost what it had acknowledged."""
+
+
+class Unrecoverable(AucstreamError):
+    """One model cannot be recovered: it is set aside, the others serve."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("model", reason)
+
+
+class JournalGap(Unrecoverable):
     """Events between the newest readable snapshot and the journal are missing."""
+
+
+class RowsDamaged(Unrecoverable):
+    """A row of the journal is not the one that was written."""
+
+
+class UnknownEvent(Unrecoverable):
+    """An event of a kind that this version does not know."""
 
 
 def pointer_of(tokens: Sequence[str | int]) -> str:

@@ -17,15 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import apsw
 import numpy as np
 
 from aucstream.errors import AucstreamError, BadSnapshot, InvalidParams, UnknownLearner
 from aucstream.pipeline import Pipeline, RowKind
 from service.archive import Archive
-from service.counts import Counts
 from service.directory import DataDirectory
 from service.errors import (
-    JournalGap,
     JournalUnavailable,
     ModelFaulted,
     ModelNotFound,
@@ -34,6 +33,7 @@ from service.errors import (
     SpecConflict,
     StartRefused,
     TooManyModels,
+    Unrecoverable,
 )
 from service.evaluation import Evaluation
 from service.histogram import Histogram
@@ -58,7 +58,8 @@ from service.journal import (
 )
 from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
 from service.preconditions import ANY, Preconditions
-from service.rows import Predictions, Rows, features_of
+from service.recovery import SetAside, load, rows_to_replay
+from service.rows import Predictions, Rows
 from service.settings import Settings
 from service.spec import ModelSpec
 from service.writer import Writer
@@ -67,7 +68,6 @@ log = logging.getLogger("aucstream")
 
 SLICE_SECONDS = 0.002  # rows are applied for about this long before the loop looks elsewhere
 PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
-KINDS = frozenset(Kind)
 SWEEP_SECONDS = 1.0  # between two looks at what has expired
 YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
 
@@ -94,9 +94,14 @@ class ModelHost:
         self.settings = settings
         self.clock = clock
         self.directory = directory or DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
-        self.archive = Archive(self.directory.snapshots, settings.snapshot_keep)
-        self.journal = Journal(self.directory.journal, settings.durability, settings.max_ids, settings.id_seconds)
+        files = self.directory.files
+        self.archive = Archive(self.directory.snapshots, settings.snapshot_keep, files)
+        self.journal = Journal(
+            *(self.directory.journal, settings.durability, settings.max_ids, settings.id_seconds),
+            *(files, self.directory.vfs),
+        )
         self.models: dict[str, Model] = {}
+        self.set_aside: dict[str, SetAside] = {}  # by name: what could not be recovered
         self.ready = False
         self.draining = False
         self.replayed = 0
@@ -133,15 +138,19 @@ class ModelHost:
                 "restore journal.sqlite3, or move the snapshots away to start empty"
             )
         log.info("data directory %s: %s", self.directory.path, "journal found" if found else "empty, starting new")
-        self.journal.open()
+        await asyncio.to_thread(self.journal.open)
         records = self.journal.models()
         self.archive.remove_others({record.model for record in records})
-        self.to_replay = sum(self._events_of(record) for record in records)
+        self.to_replay = sum(rows_to_replay(self.journal, self.archive, record) for record in records)
         self.to_load = len(records)
         for record in records:
-            await self._warm_up(ModelSpec.model_validate_json(record.spec))  # or the replay would compile on the loop
-            model = await self._load(record)
-            self.models[model.name] = model
+            try:
+                await self._warm_up(ModelSpec.model_validate_json(record.spec))  # or it would compile on the loop
+                self.models[record.name] = await self._load(record)
+            except apsw.Error as error:
+                raise StartRefused(f"a readable journal, got {self.directory.journal}: {error}") from error
+            except Exception as error:  # one bad file must not stop the others
+                self._set_aside(record, error)
         self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)
         self._writer.start()
         self._sweeper = asyncio.get_running_loop().create_task(self._keep_sweeping())
@@ -154,69 +163,37 @@ class ModelHost:
             self.settings.durability,
         )
 
-    def _events_of(self, record: ModelRecord) -> int:
-        """Return how many rows lie between a model's newest snapshot and the end of the journal."""
-        snapshots = self.archive.seqs(record.model)
-        known = snapshots[-1] if snapshots else record.base_seq
-        return max(0, self.journal.last_seq(record.model) - known)
-
     async def _load(self, record: ModelRecord) -> Model:
-        model = Model(record)
-        for seq, (arrays, meta) in self.archive.newest(record.model):
-            try:
-                if meta.get("created_at") != record.created_at:
-                    raise BadSnapshot("snapshot", "a snapshot of this model", "one of another model")
-                model.restore(arrays, meta)
-            except BadSnapshot as error:
-                self.archive.set_aside(record.model, seq, error)
-                continue
-            model.snapshot_seq = model.snapshot_tried = seq
-            model.snapshot_at = self.archive.written_at(record.model, seq)
-            break
-        else:
-            base = self.journal.base(record.model)
-            if base is not None:
-                model.restore(*unpacked(base))
-                model.seq = record.base_seq
-            elif record.base_seq:
-                raise JournalGap(
-                    f"model {record.name}: the uploaded snapshot it began with, or a later one, found neither"
-                )
-        await self._replay(model)
-        if model.seq < record.pruned_seq:
-            raise JournalGap(
-                f"model {record.name}: events {model.seq + 1} to {record.pruned_seq}, which a snapshot held: "
-                f"restore a readable snapshot in {self.directory.snapshots / str(record.model)}"
-            )
-        model.counts = Counts()  # what was replayed was counted when it came
-        self.journal.start_model(model.number, model.seq, model.spec.pending)
-        model.pending = self.journal.ids.waiting[model.number]
-        waiting = self.journal.ids.first_features(model.number) if model.kind is None else None
-        if waiting is not None:  # the form of the rows is settled by what waits, too
-            model.kind = model.pipeline.check_rows([features_of(waiting)], None)
-        log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
-        return model
-
-    async def _replay(self, model: Model) -> None:
         told = paused = time.monotonic()
-        for event in self.journal.events(model.number, model.seq):
-            if event.seq_first > model.seq + 1:
-                raise JournalGap(
-                    f"model {model.name}: events {model.seq + 1} to {event.seq_first - 1}, they are neither in a "
-                    "readable snapshot nor in the journal: restore the missing file, or delete the model's rows"
-                )
-            if event.kind not in KINDS:
-                raise StartRefused(f"events this version knows, got kind {event.kind} of model {model.name}")
-            self.replayed += model.replay(event)
+        steps = load(self.journal, self.archive, record)
+        while True:
+            try:
+                rows, seq = next(steps)
+            except StopIteration as end:
+                model: Model = end.value
+                log.info("model %s: %d examples, seq %d", model.name, model.pipeline.examples, model.seq)
+                return model
+            self.replayed += rows
             now = time.monotonic()
             if now - told > PROGRESS_SECONDS:
                 told = now
                 log.info(
-                    "model %s: replayed to seq %d (%d of %d rows)", model.name, model.seq, self.replayed, self.to_replay
+                    "model %s: replayed to seq %d (%d of %d rows)", record.name, seq, self.replayed, self.to_replay
                 )
             if now - paused > YIELD_SECONDS:
                 await asyncio.sleep(0)
                 paused = time.monotonic()
+
+    def _set_aside(self, record: ModelRecord, error: Exception) -> None:
+        """Go on without a model that cannot be recovered; its files are left as they are."""
+        known = isinstance(error, AucstreamError)
+        reason = f"expected {error.message}" if isinstance(error, Unrecoverable) else f"{type(error).__name__}: {error}"
+        log.critical(
+            "model %s (number %d) is set aside, the others serve: %s. `aucstream fsck %s` tells more",
+            *(record.name, record.model, reason, self.directory.path),
+            exc_info=None if known else error,
+        )
+        self.set_aside[record.name] = SetAside(record.model, record.name, reason)
 
     async def _warm_up(self, spec: ModelSpec) -> None:
         """Compile what a model of this spec will call, away from the loop."""
@@ -274,9 +251,24 @@ class ModelHost:
         model = self.models.get(name)
         if model is not None and model.fault is None:
             return model
+        if name in self.set_aside:
+            raise self._set_aside_error(name)
         if model is None:
             raise ModelNotFound(name, self.models)
         raise ModelFaulted("model", "a model without a fault; its journal is kept, a restart tries again", name)
+
+    def _set_aside_error(self, name: str) -> ModelFaulted:
+        return ModelFaulted(
+            "model",
+            "one that could be recovered: it was set aside at start, its files are kept, the log has the reason, "
+            "`aucstream fsck` checks the data directory, DELETE removes the model",
+            name,
+        )
+
+    @property
+    def faulted(self) -> list[str]:
+        """The names of models that do not serve."""
+        return sorted([*self.set_aside, *(model.name for model in self.models.values() if model.fault is not None)])
 
     def not_ready(self) -> NotReady:
         """Return the error that says why nothing is served."""
@@ -295,6 +287,7 @@ class ModelHost:
         }
         return {
             "missing": [name for name, there in met.items() if not there],
+            "faulted": self.faulted,
             "models": {"ready": len(self.models), "of": max(self.to_load, len(self.models))},
             "replay": {"rows": self.replayed, "of": self.to_replay},
         }
@@ -310,6 +303,8 @@ class ModelHost:
         canonical = spec.canonical()
         async with self._registry:
             there = self.models.get(name)
+            if name in self.set_aside:
+                raise self._set_aside_error(name)
             expected.check(None if there is None else there.etag)
             if there is not None:
                 if there.canonical != canonical:
@@ -338,6 +333,8 @@ class ModelHost:
             raise BadSnapshot("snapshot", "a seq >= 0", seq)
         async with self._registry:
             there = self.models.get(name)
+            if name in self.set_aside:
+                raise self._set_aside_error(name)
             expected.check(None if there is None else there.etag)
             if there is None:
                 self._check_room()
@@ -391,6 +388,12 @@ class ModelHost:
         self._require_running()
         async with self._registry:
             model = self.models.get(name)
+            aside = self.set_aside.get(name)
+            if aside is not None:
+                await self._submit(DropModel(aside.number))
+                del self.set_aside[name]
+                await asyncio.to_thread(self.archive.remove, aside.number)
+                return
             if model is None:
                 raise ModelNotFound(name, self.models)
             expected.check(model.etag)
@@ -404,7 +407,7 @@ class ModelHost:
         await asyncio.to_thread(self.archive.remove, model.number)
 
     def _check_room(self) -> None:
-        if len(self.models) >= self.settings.max_models:
+        if len(self.models) + len(self.set_aside) >= self.settings.max_models:
             raise TooManyModels("models", f"at most {self.settings.max_models} models (--max-models)")
 
     def _require_running(self) -> None:

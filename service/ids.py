@@ -10,6 +10,8 @@ from typing import Any
 
 import apsw
 
+from service import checksums
+from service.errors import RowsDamaged
 from service.rules import Fate, Known, Prediction
 
 IDS_SLACK = 64  # ids over the limit are deleted when they are a 64th too many, not one by one
@@ -36,11 +38,25 @@ class Ids:
         self._aging: list[int] = []
 
     def start(self, model: int, seq: int) -> None:
-        """Count what is there; later ids (of a weaker level of durability) are forgotten."""
+        """Check and count what is there; later ids (of a weaker level of durability) are forgotten.
+
+        Raises
+        ------
+        RowsDamaged
+        """
         self._db.execute("DELETE FROM ids WHERE model = ? AND seq > ?", (model, seq))
-        for table, counts in (("ids", self.settled), ("pending", self.waiting)):
-            rows = list(self._db.execute(f"SELECT count(*) FROM {table} WHERE model = ?", (model,)))
-            counts[model] = int(rows[0][0])
+        found = {}
+        for table in ("ids", "pending"):
+            columns = ", ".join(checksums.COVERED[table])
+            count = 0
+            for *values, checksum in self._db.execute(
+                f"SELECT {columns}, checksum FROM {table} WHERE model = ?", (model,)
+            ):
+                if checksums.of_row(tuple(values)) != checksum:
+                    raise RowsDamaged(f"the rows of {table} that were written, the journal holds another")
+                count += 1
+            found[table] = count
+        self.settled[model], self.waiting[model] = found["ids"], found["pending"]
 
     def begin(self, model: int) -> None:
         """Start with a new model."""
@@ -95,17 +111,12 @@ class Ids:
     def wait(self, model: int, rows: list[tuple[str, Known, bytes | None]], at: float) -> None:
         """Add predictions with their features, and early labels, that wait."""
         self._db.executemany(
-            "INSERT INTO pending(model, id, sign, digest, score, probability, seq, features, at, expires_at)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO pending(model, id, sign, digest, score, probability, seq, features, at, expires_at, checksum)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
             [
-                (
-                    model,
-                    id_,
-                    known.sign,
-                    *(known.prediction or (None,) * 4),
-                    features,
-                    at,
-                    known.expires_at,
+                _sealed(
+                    *(model, id_, float(known.sign), *(known.prediction or (None,) * 4)),
+                    *(features, float(at), float(known.expires_at)),
                 )
                 for id_, known, features in rows
             ],
@@ -121,10 +132,13 @@ class Ids:
     def settle(self, model: int, rows: list[Row], at: float) -> None:
         """Remember ids that were learned or expired."""
         self._db.executemany(
-            "INSERT INTO ids(model, id, seq, sign, at, fate, digest, score, probability, predicted_seq)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO ids(model, id, seq, sign, at, fate, digest, score, probability, predicted_seq, checksum)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
             [
-                (model, id_, known.seq, known.sign, at, int(known.fate), *(known.prediction or (None,) * 4))
+                _sealed(
+                    *(model, id_, known.seq, float(known.sign), float(at), int(known.fate)),
+                    *(known.prediction or (None,) * 4),
+                )
                 for id_, known in rows
             ],
         )
@@ -161,6 +175,10 @@ class Ids:
             if old < AGED_ROWS:
                 self._aging.pop()
             return
+
+
+def _sealed(*values: Any) -> tuple[Any, ...]:
+    return (*values, checksums.of_row(values))
 
 
 def _waiting(row: tuple[Any, ...]) -> Row:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +19,23 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from service.errors import JournalUnavailable, StartRefused
+from aucstream import __version__
+from service import checksums, wal
+from service.errors import JournalDamaged, JournalUnavailable, RowsDamaged, StartRefused
+from service.files import Files
 from service.ids import STEP_ROWS, Ids, Row
 from service.rows import event_line, expired_line
 from service.rules import Do, Fate, Known, Prediction, Refusal, Refused, on_label, on_learn, on_predict
 from service.settings import Durability
 from service.spec import PendingSpec
 
+log = logging.getLogger("aucstream")
+
 # os: SQLite writes the WAL at each commit but leaves the flush to the kernel (checkpoints do flush),
 # so a killed process loses nothing and a power cut loses the newest commits.
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
+CHECKPOINT_PAGES = 1_000  # of the WAL, before they are moved into the file
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
@@ -209,11 +216,24 @@ Outcome = Appended | Kept | Swept | int | None
 class Journal:
     """SQLite file of one data directory."""
 
-    def __init__(self, path: Path, durability: Durability, max_ids: int, id_seconds: float = float("inf")) -> None:
+    def __init__(
+        self,
+        path: Path,
+        durability: Durability,
+        max_ids: int,
+        id_seconds: float = float("inf"),
+        files: Files | None = None,
+        vfs: str | None = None,
+    ) -> None:
         self.path = path
         self.durability = durability
         self.max_ids = max_ids
         self.id_seconds = id_seconds
+        self.files = files or Files()
+        self.vfs = vfs
+        self.flushed_before = False  # every commit of the process before was flushed (durability disk)
+        self.versions: list[str] = []  # of the library, that wrote this journal, oldest first
+        self._wal_pages = 0
         self._seq: dict[int, int] = {}
         self._pending: dict[int, PendingSpec] = {}
         self._connection: apsw.Connection | None = None
@@ -227,19 +247,76 @@ class Journal:
         return self._connection
 
     def open(self) -> None:
-        """Open or create the file and bring its tables up to date."""
+        """Open or create the file, check that it is sound, and bring its tables up to date.
+
+        Raises
+        ------
+        StartRefused
+        """
+        db: apsw.Connection | None = None
         try:
-            db = apsw.Connection(str(self.path))
+            db = apsw.Connection(str(self.path), vfs=self.vfs)
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
             db.execute("PRAGMA foreign_keys = OFF")
+            db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
+            self._check_log(db)
+            _check_structure(db, self.path)
             _migrate(db)
-        except apsw.Error as error:
+            self._note_start(db)
+            # What a killed process left in the log may not have reached the disk, however well it reads now.
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.files.sync_folder(self.path.parent)
+        except (apsw.Error, OSError, StartRefused) as error:
+            self._connection = db
+            self.close(failed=True)
+            if isinstance(error, StartRefused):
+                raise
             raise StartRefused(f"a readable journal, got {self.path}: {error}") from error
         self._connection = db
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
+
+    def _check_log(self, db: apsw.Connection) -> None:
+        """Refuse a log with commits behind a damaged place; must come before anything is written."""
+        path = self.path.with_name(f"{self.path.name}-wal")
+        found = wal.read(self.files.read(path)) if self.files.exists(path) else None
+        if found is None:
+            return
+        frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        lost = wal.lost(found, max(frames, 0))
+        if not lost:
+            return
+        if _meta(db, "durability", "disk") == "disk":
+            raise JournalDamaged(
+                f"a whole write-ahead log, got {path}: at least {lost} acknowledged commits lie behind a damaged "
+                "place. Restore a backup, or move this one file away to go on without what it holds"
+            )
+        log.warning("journal: %s: commits that were not flushed are lost", path)
+
+    def _note_start(self, db: apsw.Connection) -> None:
+        """Note who writes from now on, and how safely."""
+        self.flushed_before = _meta(db, "durability", "") == "disk"
+        before = _meta(db, "versions", "").split()
+        self.versions = before if before[-1:] == [__version__] else [*before, __version__]
+        for key, value in (("durability", self.durability), ("versions", " ".join(self.versions[-20:]))):
+            if _meta(db, key, "") != value:
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return 0
+
+    def checkpoint(self) -> None:
+        """Move the log into the file when it is long enough.
+
+        Like after a commit, an exception means that the file must not be used again: after a failed
+        flush the kernel may count pages as written that are not.
+        """
+        if self._wal_pages >= CHECKPOINT_PAGES:
+            self._wal_pages = 0
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def close(self, *, failed: bool = False) -> None:
         """Close; after a failed write the file is left as it is (no checkpoint is tried)."""
@@ -271,11 +348,14 @@ class Journal:
     # ---- reading, at start -------------------------------------------------------------------
 
     def models(self) -> list[ModelRecord]:
-        """Return the registry."""
-        rows = self._db.execute(
-            "SELECT model, name, spec, created_at, base_seq, seed, pruned_seq FROM models WHERE name IS NOT NULL ORDER BY model"
-        )
-        return [ModelRecord(*row) for row in rows]
+        """Return the registry, or raise JournalDamaged."""
+        rows = self._rows(f"SELECT {', '.join(checksums.COVERED['models'])}, checksum FROM models ORDER BY model")
+        if _meta(self._db, "models", "0") != str(len(rows)):
+            raise JournalDamaged(f"as many models as were registered, {self.path} holds {len(rows)}")
+        for *values, checksum in rows:
+            if checksums.of_row(tuple(values)) != checksum:
+                raise JournalDamaged(f"the registry that was written, {self.path} holds another for model {values[0]}")
+        return [ModelRecord(*values) for *values, _ in rows if values[1] is not None]
 
     def base(self, model: int) -> bytes | None:
         """Return the uploaded snapshot a model began with, unless it was pruned."""
@@ -283,20 +363,22 @@ class Journal:
         return bytes(rows[0][0]) if rows else None
 
     def events(self, model: int, after: int) -> Iterator[EventRecord]:
-        """Yield the events of a model that hold a seq above `after`, in order."""
+        """Yield the events of a model that hold a seq above `after`, in order; raises RowsDamaged."""
         cursor = self._db.execute(
-            "SELECT seq_first, seq_last, kind, payload, received_at FROM events"
+            "SELECT seq_first, seq_last, kind, payload, received_at, checksum FROM events"
             " WHERE model = ? AND seq_last > ? ORDER BY seq_first",
             (model, after),
         )
-        for row in cursor:
-            yield EventRecord(*row)
+        for seq_first, seq_last, kind, payload, received_at, checksum in cursor:
+            if checksums.of_event(model, seq_first, seq_last, kind, received_at, payload) != checksum:
+                raise RowsDamaged(f"the events {seq_first} to {seq_last} that were written, the journal holds others")
+            yield EventRecord(seq_first, seq_last, kind, payload, received_at)
 
     def start_model(self, model: int, seq: int, pending: PendingSpec | None = None) -> None:
-        """Tell where a model stands after replay."""
+        """Tell where a model stands after replay; raises RowsDamaged."""
+        self.ids.start(model, seq)
         self._seq[model] = seq
         self._pending[model] = pending or PendingSpec()
-        self.ids.start(model, seq)
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -326,6 +408,7 @@ class Journal:
                     db.execute("DELETE FROM events WHERE model = ? AND seq_last <= ?", (command.model, command.seq))
                     db.execute("DELETE FROM bases WHERE model = ?", (command.model,))
                     db.execute("UPDATE models SET pruned_seq = ? WHERE model = ?", (command.seq, command.model))
+                    self._seal(command.model)
                     outcomes.append(None)
         db.execute("COMMIT")
         return outcomes
@@ -447,9 +530,14 @@ class Journal:
         before = self._seq[model]
         self._seq[model] = before + rows
         if self.durability != "memory":
+            data, received_at = payload(), float(at)
             self._db.execute(
-                "INSERT INTO events(model, seq_first, seq_last, kind, payload, received_at) VALUES (?,?,?,?,?,?)",
-                (model, before + 1, before + rows, int(kind), payload(), at),
+                "INSERT INTO events(model, seq_first, seq_last, kind, payload, received_at, checksum)"
+                " VALUES (?,?,?,?,?,?,?)",
+                (
+                    *(model, before + 1, before + rows, int(kind), data, received_at),
+                    checksums.of_event(model, before + 1, before + rows, int(kind), received_at, data),
+                ),
             )
 
     def _keep(self, keep: Keep) -> Kept:
@@ -559,6 +647,8 @@ class Journal:
             (create.name, create.spec, create.created_at, create.base_seq, create.seed),
         )
         model = self._db.last_insert_rowid()
+        self._seal(model)
+        self._count_models()
         if create.base is not None:
             self._db.execute("INSERT INTO bases(model, payload) VALUES (?,?)", (model, create.base))
         self._seq[model] = create.base_seq
@@ -568,10 +658,20 @@ class Journal:
 
     def _drop(self, model: int) -> None:
         self._db.execute("UPDATE models SET name = NULL WHERE model = ?", (model,))
+        self._seal(model)
         self._seq.pop(model, None)
         self._pending.pop(model, None)
         self.ids.drop(model)
         self._dropped = True
+
+    def _seal(self, model: int) -> None:
+        """Bring the checksum of a model's line in the registry up to date."""
+        columns = ", ".join(checksums.COVERED["models"])
+        for row in self._rows(f"SELECT {columns} FROM models WHERE model = ?", model):
+            self._db.execute("UPDATE models SET checksum = ? WHERE model = ?", (checksums.of_row(row), model))
+
+    def _count_models(self) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta SELECT 'models', count(*) FROM models")
 
     @property
     def purging(self) -> bool:
@@ -597,6 +697,7 @@ class Journal:
         if removed == 0:
             self._db.execute("DELETE FROM bases WHERE model = ?", (model,))
             self._db.execute("DELETE FROM models WHERE model = ?", (model,))
+            self._count_models()
         self._db.execute("COMMIT")
 
 
@@ -681,7 +782,32 @@ def delayed_labels(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delayed_labels)
+def row_checksums(db: apsw.Connection) -> None:
+    """A checksum in every row, and the number of models."""
+    db.create_scalar_function("row_checksum", lambda table, *values: checksums.of(table, values), deterministic=True)
+    for table, columns in checksums.COVERED.items():
+        db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+        db.execute(f"UPDATE {table} SET checksum = row_checksum('{table}', {', '.join(columns)})")
+    db.create_scalar_function("row_checksum", None)
+    db.execute("INSERT OR REPLACE INTO meta SELECT 'models', count(*) FROM models")
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delayed_labels, row_checksums)
+
+
+def _meta(db: apsw.Connection, key: str, default: str) -> str:
+    """Return a line of the table `meta`, which an empty journal does not have yet."""
+    if not list(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'")):
+        return default
+    rows = list(db.execute("SELECT value FROM meta WHERE key = ?", (key,)))
+    return str(rows[0][0]) if rows else default
+
+
+def _check_structure(db: apsw.Connection, path: Path) -> None:
+    """Raise JournalDamaged unless tables and indexes fit each other."""
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+    if found != ["ok"]:
+        raise JournalDamaged(f"a sound journal, got {path}: {'; '.join(' '.join(found).splitlines())}")
 
 
 def _migrate(db: apsw.Connection) -> None:

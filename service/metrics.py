@@ -163,6 +163,7 @@ class ServiceCollector(Collector):
             return [((model.name,), value(model)) for model in models]
 
         label = ("model",)
+        faulted = each(lambda m: m.fault is not None) + [((name,), 1.0) for name in sorted(self._host.set_aside)]
         yield _counter("aucstream_model_examples", "Rows learned.", label, total(lambda m: m.pipeline.examples))
         yield _counter(
             "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: m.pipeline.positives)
@@ -183,9 +184,7 @@ class ServiceCollector(Collector):
             [((model.name, reason), n) for model in models for reason, n in sorted(model.counts.refused.items())],
         )
         yield _gauge("aucstream_model_seq", "Number of the newest applied event.", label, each(lambda m: m.seq))
-        yield _gauge(
-            "aucstream_model_faulted", "1: set aside after a fault.", label, each(lambda m: m.fault is not None)
-        )
+        yield _gauge("aucstream_model_faulted", "1: set aside after a fault.", label, faulted)
         yield _gauge(
             "aucstream_model_last_event_timestamp_seconds",
             "When the newest event was received.",

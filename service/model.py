@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aucstream import __version__
 from aucstream.errors import BadSnapshot
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
@@ -150,6 +151,7 @@ class Model:
         self.dropped = False
         self.fault: str | None = None
         self.counts = Counts()
+        self.versions: list[str] = []  # of the library, that learned this state, oldest first
         self._line: tuple[float, float] | None = None
 
     # ---- applying events ---------------------------------------------------------------------
@@ -334,6 +336,7 @@ class Model:
             "seq": self.seq,
             "kind": self.kind,
             "last_event_at": self.last_event_at,
+            "versions": [*self.versions, *([] if self.versions[-1:] == [__version__] else [__version__])][-20:],
             "pipeline": pipeline_meta,
             "evaluation": evaluation_meta,
         }
@@ -350,12 +353,14 @@ class Model:
             pair = None if line is None else (float(line[0]), float(line[1]))
             seq = int(meta["seq"])
             kind, last_event_at = meta["kind"], meta["last_event_at"]
+            versions = [str(version) for version in meta.get("versions", ())]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, BadSnapshot):
                 raise
             raise BadSnapshot("snapshot", "the state of a model", f"{type(error).__name__}: {error}") from error
         self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
+        self.versions = versions
         self._summary_seq = -1
 
 

@@ -283,12 +283,21 @@ class Weights(_Answer):
     weights: list[Weight]
 
 
-class Health(_Answer):
-    """Whether the process lives, or is ready."""
+class Alive(_Answer):
+    """The process lives."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "live"}]})
 
     status: str
+
+
+class Health(_Answer):
+    """The service is ready; `faulted` names models that were set aside: they answer 503, the others serve."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready", "faulted": []}]})
+
+    status: str
+    faulted: list[str]
 
 
 class FieldProblem(BaseModel):
@@ -324,6 +333,7 @@ DESCRIBED: tuple[type[BaseModel], ...] = (
     EvaluationAnswer,
     Roc,
     Weights,
+    Alive,
     Health,
     Problem,
 )

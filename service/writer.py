@@ -60,7 +60,7 @@ class Writer:
             try:
                 item = self._queue.get(block=not self._journal.purging or self.failed is not None)
             except queue.Empty:
-                self._attempt(self._journal.purge)
+                self._attempt(self._purge)
                 continue
             while True:
                 if item is None:
@@ -93,9 +93,14 @@ class Writer:
         tokens = [token for _, token in group]
         if self.failed is None:
             self._loop.call_soon_threadsafe(self._done, list(zip(tokens, outcomes, strict=True)), None)
+            self._attempt(self._journal.checkpoint)
         else:
             refusal = JournalUnavailable("journal", f"a journal that can be written, it failed: {self.failed}")
             self._loop.call_soon_threadsafe(self._done, [(token, None) for token in tokens], refusal)
+
+    def _purge(self) -> None:
+        self._journal.purge()
+        self._journal.checkpoint()
 
     def _attempt(self, work: Callable[[], None]) -> None:
         try:

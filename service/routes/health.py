@@ -10,7 +10,7 @@ from service.description import answer, json_content, problems
 from service.exchange import JSON
 from service.host import ModelHost
 from service.metrics import Metrics
-from service.schemas import Health
+from service.schemas import Alive, Health
 
 KINDS = ("text/plain", "application/openmetrics-text")
 
@@ -29,9 +29,9 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
             raise host.journal_error()
         if not host.ready or host.draining:
             raise host.not_ready()
-        return Response(_encode({"status": "ready"}), media_type=JSON.decode())
+        return Response(_encode({"status": "ready", "faulted": host.faulted}), media_type=JSON.decode())
 
-    alive = {200: answer("The process answers", {"application/json": json_content(Health)})}
+    alive = {200: answer("The process answers", {"application/json": json_content(Alive)})}
     for path, summary in (("/livez", "Is the process alive"), ("/healthz", "The same as /livez")):
         router.add_api_route(
             path,

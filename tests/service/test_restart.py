@@ -123,7 +123,7 @@ def test_sigterm_in_the_middle_of_a_stream_that_does_not_end(data_dir: Path) -> 
     local.stop()
 
 
-def test_a_damaged_snapshot_falls_back_to_the_one_before(data_dir: Path) -> None:
+def test_a_damaged_snapshot_falls_back_to_the_one_before(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     service = Local(data_dir, snapshot_every_rows=1_000)
     service.create("m")
     for seed in range(5):
@@ -153,7 +153,9 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(data_dir: Path) -> None
     for path in files:
         path.write_bytes(b"")
     service = Local(data_dir)
-    assert "model m: events 1 to" in service.fatal  # the gap is named, nothing is served
+    assert "model m (number 1) is set aside" in caplog.text
+    assert "events 1 to" in caplog.text  # the gap is named
+    problem(service.post("m", "learn-one", rows(1)[0]), 503, "model-faulted")
     service.stop()
 
 
