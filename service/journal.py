@@ -263,10 +263,11 @@ class Journal:
             db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
             self._check_log(db)
             _check_structure(db, self.path)
+            # What a killed process left in the log may not have reached the disk, however well it reads now:
+            # it must before anything is added.
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             _migrate(db)
             self._note_start(db)
-            # What a killed process left in the log may not have reached the disk, however well it reads now.
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self.files.sync_folder(self.path.parent)
         except (apsw.Error, OSError, StartRefused) as error:
             self._connection = db
@@ -823,5 +824,6 @@ def _migrate(db: apsw.Connection) -> None:
         )
     for migration in MIGRATIONS[len(applied) :]:
         migration(db)
-    db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(known),))
+    if applied != known:
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(known),))
     db.execute("COMMIT")
