@@ -249,13 +249,13 @@ class DiskVFS(apsw.VFS):
         super().__init__(name, base=None)
         self.disk = Disk()
 
-    def xFullPathname(self, name: str) -> str:  # noqa: N802
+    def xFullPathname(self, name: str) -> str:
         return name
 
-    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+    def xAccess(self, pathname: str, flags: int) -> bool:
         return pathname in self.disk.names
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         if filename not in self.disk.names:
             raise apsw.IOError("no such file")
         self.disk.change("remove", filename, {}, [filename])
@@ -265,7 +265,7 @@ class DiskVFS(apsw.VFS):
     def excepthook(self, *_error: object) -> None:
         """What SQLite does not care about is not told."""
 
-    def xOpen(self, name: Any, flags: list[int]) -> DiskFile:  # noqa: N802
+    def xOpen(self, name: Any, flags: list[int]) -> DiskFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
         return DiskFile(self.disk, path, flags)
 
@@ -285,46 +285,46 @@ class DiskFile:
         self.inode = inode
         flags[1] = flags[0]
 
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+    def xRead(self, amount: int, offset: int) -> bytes:
         return bytes(self.inode.now[offset : offset + amount])
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         self.disk.step("write", self.path)
         self.inode.write(offset, bytes(data))
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, size: int) -> None:
         self.disk.step("truncate", self.path)
         self.inode.resize(size)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         self.disk.step("sync", self.path)
         self.inode.flush()
         if self.flush_folder:
             self.disk.sync_folder(_parent(self.path))
             self.flush_folder = False
 
-    def xFileSize(self) -> int:  # noqa: N802
+    def xFileSize(self) -> int:
         return len(self.inode.now)
 
-    def xLock(self, level: int) -> None:  # noqa: N802
+    def xLock(self, level: int) -> None:
         pass
 
-    def xUnlock(self, level: int) -> None:  # noqa: N802
+    def xUnlock(self, level: int) -> None:
         pass
 
-    def xCheckReservedLock(self) -> bool:  # noqa: N802
+    def xCheckReservedLock(self) -> bool:
         return False
 
-    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+    def xFileControl(self, op: int, pointer: int) -> bool:
         return False
 
-    def xSectorSize(self) -> int:  # noqa: N802
+    def xSectorSize(self) -> int:
         return 4096
 
-    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+    def xDeviceCharacteristics(self) -> int:
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
-    def xClose(self) -> None:  # noqa: N802
+    def xClose(self) -> None:
         pass
 
     def excepthook(self, *_error: object) -> None:

@@ -70,6 +70,9 @@ class Mutation:
     late_flush: bool = False
 
 
+NONE = Mutation()
+
+
 @dataclass
 class Sent:
     """What a client sent and knows."""
@@ -226,7 +229,9 @@ class Process:
             elif what < 0.3 and free:
                 id_ = free[0]
                 sent.labelling.add(id_)
-                row = Joined(id_, json.dumps(sent.waiting[id_]["features"]).encode(), 1.0, 1.0, sent.waiting[id_]["score"], None)
+                row = Joined(
+                    id_, json.dumps(sent.waiting[id_]["features"]).encode(), 1.0, 1.0, sent.waiting[id_]["score"], None
+                )
                 commands.append(Append(model.number, Kind.LABEL, lambda taken: b"", [1.0], [id_], Mode.ALL, 6.0))
                 sent.flying.append(EventRecord(seq + 1, seq + 1, Kind.LABEL, event_line(row), 6.0))
                 seq += 1
@@ -278,7 +283,7 @@ def note_ids(sent: Sent, event: EventRecord) -> None:
         sent.ids[json.loads(line)["id"]] = seq
 
 
-def live(seed: int, mutation: Mutation = Mutation()) -> int:
+def live(seed: int, mutation: Mutation = NONE) -> int:
     """Run a few lives of a process with losses of power and kills between them; return the losses.
 
     Raises
@@ -289,7 +294,7 @@ def live(seed: int, mutation: Mutation = Mutation()) -> int:
     chance = random.Random(seed)
     disk, sent, losses = Disk(), Sent(), 0
     straight = Model(ModelRecord(1, "m", SPEC, sent.created_at, 0, 3))
-    for life in range(3):
+    for _ in range(3):
         process = Process(disk, sent, chance, mutation)
         disk.lost_at = chance.randrange(OPERATIONS)
         off = False
@@ -307,7 +312,6 @@ def live(seed: int, mutation: Mutation = Mutation()) -> int:
                 process.journal.close(failed=True)
             losses += off and not killed
         disk = found
-        del life
     process = Process(disk, sent, chance, mutation)
     try:
         process.start()
