@@ -74,7 +74,7 @@ _HOMES = {
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
 }
-_ROOMS = ("batch", "errors", "evaluate", "features", "io", "metrics")
+_ROOMS = ("batch", "client", "errors", "evaluate", "features", "io", "metrics")
 
 __all__ = [
     "ASAM",

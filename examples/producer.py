@@ -1,4 +1,4 @@
-"""A producer: sends labelled examples to a running service, one by one or as NDJSON in bulk.
+"""A producer: sends labelled examples to a running service, one by one or in bulk.
 
 aucstream serve &
 python examples/producer.py --url http://127.0.0.1:8000 --model phishing --bulk
@@ -7,39 +7,35 @@ python examples/producer.py --url http://127.0.0.1:8000 --model phishing --bulk
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 
-import httpx
 from river import datasets
 
+from aucstream.client import Client, Example, Retry
 
-def lines() -> Iterator[bytes]:
+
+def examples() -> Iterator[Example]:
+    # ids made of the data: a producer that was ended half-way may send all of it again
     for number, (features, label) in enumerate(datasets.Phishing()):
-        yield json.dumps({"id": f"phishing-{number}", "features": features, "label": label}).encode() + b"\n"
+        yield Example(features, label, id=f"phishing-{number}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--model", default="phishing")
-    parser.add_argument("--bulk", action="store_true", help="one streamed NDJSON request instead of one each")
+    parser.add_argument("--bulk", action="store_true", help="a thousand examples a request instead of one")
     options = parser.parse_args()
-    model = f"/v1/models/{options.model}"
     # the first model of an algorithm may wait for its kernels to be compiled
-    with httpx.Client(base_url=options.url, timeout=300) as client:
-        client.put(model, json={"algorithm": "psam"}).raise_for_status()
+    with Client(options.url, timeout=300, retry=Retry(deadline=300)) as client:
+        client.create(options.model, "psam")
         if options.bulk:
-            headers = {"Content-Type": "application/x-ndjson"}
-            answer = client.post(f"{model}/learn-many", content=lines(), headers=headers).raise_for_status()
-            print(answer.json())
+            sums = client.learn_many(options.model, examples())
+            print(f"{sums.accepted} learned, {sums.duplicates} known before, seq {sums.seq}")
             return
-        last = None
-        for line in lines():
-            # every example carries an id, so a producer that is not sure may send it again
-            last = client.post(f"{model}/learn-one", content=line, headers={"Content-Type": "application/json"})
-            last.raise_for_status()
-        print(last.json() if last else "nothing to send")
+        for one in examples():
+            last = client.learn_one(options.model, one.features, one.label, id=one.id)
+        print(f"last: seq {last.seq}{', known before' if last.duplicate else ''}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -60,20 +59,17 @@ def test_river_scripts_take_the_learners_unchanged() -> None:
 
 def test_a_producer_that_sends_one_by_one_may_send_all_of_it_again(service: Running) -> None:
     model = "one-by-one"
-    first = ast.literal_eval(example("producer", "--url", service.url, "--model", model))
-    assert first["seq"] == PHISHING_ROWS
-    assert first["duplicate"] is False
-    again = ast.literal_eval(example("producer", "--url", service.url, "--model", model))
-    assert again == {"seq": PHISHING_ROWS, "score": None, "duplicate": True}
+    arguments = ("--url", service.url, "--model", model)
+    assert example("producer", *arguments) == f"last: seq {PHISHING_ROWS}\n"
+    assert example("producer", *arguments) == f"last: seq {PHISHING_ROWS}, known before\n"
     assert service.describe(model)["examples"] == PHISHING_ROWS
 
 
 def test_a_producer_in_bulk_may_send_all_of_it_again_and_a_scorer_asks(service: Running) -> None:
     model = "bulk"
-    first = ast.literal_eval(example("producer", "--url", service.url, "--model", model, "--bulk"))
-    assert (first["accepted"], first["duplicates"], first["rejected"]) == (PHISHING_ROWS, 0, 0)
-    again = ast.literal_eval(example("producer", "--url", service.url, "--model", model, "--bulk"))
-    assert (again["accepted"], again["duplicates"], again["seq"]) == (0, PHISHING_ROWS, PHISHING_ROWS)
+    arguments = ("--url", service.url, "--model", model, "--bulk")
+    assert example("producer", *arguments) == f"{PHISHING_ROWS} learned, 0 known before, seq {PHISHING_ROWS}\n"
+    assert example("producer", *arguments) == f"0 learned, {PHISHING_ROWS} known before, seq {PHISHING_ROWS}\n"
     told = example("scorer", "--url", service.url, "--model", model)
     shown = re.findall(r"score ([+-]\S+)  probability (\S+)  \(label (True|False)\)", told)
     assert len(shown) == 5

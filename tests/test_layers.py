@@ -22,6 +22,7 @@ RANKS = {
     "features": 2,
     "metrics": 2,
     "registry": 3,
+    "client": 3,
     "io": 3,
     "steps": 3,
     "loading": 4,

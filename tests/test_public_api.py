@@ -8,14 +8,29 @@ import sys
 import pytest
 
 import aucstream
+import aucstream.client
 import aucstream.features
 import aucstream.metrics
 from aucstream.registry import LEARNERS
 
-HEAVY = ["numba", "scipy", "pandas", "sklearn", "river.metrics", "fastapi", "uvicorn", "service", "typer", "rich"]
+HEAVY = [
+    "numba",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "river.metrics",
+    "fastapi",
+    "uvicorn",
+    "service",
+    "typer",
+    "rich",
+    "httpx",
+]
 
 
-@pytest.mark.parametrize("module", [aucstream, aucstream.features, aucstream.metrics], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [aucstream, aucstream.client, aucstream.features, aucstream.metrics], ids=lambda m: m.__name__
+)
 def test_all_names_exist_and_are_sorted(module):
     names = list(module.__all__)
     order = sorted(

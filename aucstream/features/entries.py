@@ -15,7 +15,7 @@ Name = str | int
 NUMERIC = 1
 INDICATOR = 2  # made from a bool, a string or a list: scalers pass it unchanged
 
-_VALUES = "a finite number, a bool, a string, a list of strings or None"
+VALUES = "a finite number, a bool, a string, a list of strings or None"
 
 
 def checked_name(name: object, path: str) -> Name:
@@ -51,7 +51,7 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
             continue
         kind = type(value)
         if kind is float or kind is int:
-            entries.append((name, _finite(value, name, path), NUMERIC))
+            entries.append((name, finite_value(value, name, path), NUMERIC))
         elif isinstance(value, str):
             made.add(f"{name}={value}")
             entries.append((f"{name}={value}", 1.0, INDICATOR))
@@ -67,9 +67,9 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
         elif isinstance(value, numbers.Real) or (
             hasattr(value, "__float__") and not hasattr(value, "__len__") and not isinstance(value, np.generic)
         ):
-            entries.append((name, _finite(value, name, path), NUMERIC))
+            entries.append((name, finite_value(value, name, path), NUMERIC))
         else:
-            raise InvalidBlock("feature", _VALUES, value, path=f"{path}[{name!r}]")
+            raise InvalidBlock("feature", VALUES, value, path=f"{path}[{name!r}]")
     if made and len({name for name, _, _ in entries}) < len(entries):
         seen: set[Name] = set()
         for name, _, _ in entries:
@@ -81,11 +81,12 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
     return entries
 
 
-def _finite(value: Any, name: Name, path: str) -> float:
+def finite_value(value: Any, name: Name, path: str) -> float:
+    """Return a feature's number as a float, or raise InvalidBlock."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidBlock("feature", _VALUES, value, path=f"{path}[{name!r}]") from error
+        raise InvalidBlock("feature", VALUES, value, path=f"{path}[{name!r}]") from error
     if not math.isfinite(number):
         raise InvalidBlock("feature", "a finite number", value, path=f"{path}[{name!r}]")
     return number

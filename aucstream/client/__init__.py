@@ -1,0 +1,118 @@
+"""A typed client of the HTTP service, for threads and for event loops; needs the extra `client`.
+
+from aucstream.client import Client
+
+with Client("http://127.0.0.1:8000") as client:
+    client.create("clicks", "psam")
+    client.learn_one("clicks", {"ad": "a17", "price": 0.8}, True)
+    client.predict_one("clicks", {"ad": "a17", "price": 0.7}).probability
+"""
+
+from __future__ import annotations
+
+try:
+    import httpx as _httpx  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError('aucstream.client needs httpx: pip install "aucstream[client]"', name="httpx") from error
+
+from aucstream.client.aio import AsyncClient
+from aucstream.client.answers import (
+    AucSummary,
+    CalibrationSummary,
+    Description,
+    Evaluation,
+    Learned,
+    LearnedMany,
+    ModelEvent,
+    Predicted,
+    Prediction,
+    Roc,
+    RowError,
+    Weight,
+    WindowSummary,
+)
+from aucstream.client.problems import (
+    AlreadyLabelled,
+    BadAnswer,
+    Busy,
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    Expired,
+    FeaturesConflict,
+    Forbidden,
+    InvalidRequest,
+    JournalUnavailable,
+    LabelConflict,
+    LabelExpiredNegative,
+    ModelFaulted,
+    ModelNotFound,
+    NotAllowed,
+    NotFound,
+    NotReady,
+    Overloaded,
+    PendingFull,
+    Problem,
+    QueueFull,
+    ServiceFault,
+    SpecConflict,
+    TooManyModels,
+    TooManyStreams,
+    Unauthorized,
+    Unavailable,
+    UnknownId,
+    WeightsUnavailable,
+)
+from aucstream.client.retry import Retry
+from aucstream.client.rows import Example
+from aucstream.client.sync import Client
+
+__all__ = [
+    "AlreadyLabelled",
+    "AsyncClient",
+    "AucSummary",
+    "BadAnswer",
+    "Busy",
+    "CalibrationSummary",
+    "Client",
+    "ClientError",
+    "Conflict",
+    "ConnectionFailed",
+    "Description",
+    "Evaluation",
+    "Example",
+    "Expired",
+    "FeaturesConflict",
+    "Forbidden",
+    "InvalidRequest",
+    "JournalUnavailable",
+    "LabelConflict",
+    "LabelExpiredNegative",
+    "Learned",
+    "LearnedMany",
+    "ModelEvent",
+    "ModelFaulted",
+    "ModelNotFound",
+    "NotAllowed",
+    "NotFound",
+    "NotReady",
+    "Overloaded",
+    "PendingFull",
+    "Predicted",
+    "Prediction",
+    "Problem",
+    "QueueFull",
+    "Retry",
+    "Roc",
+    "RowError",
+    "ServiceFault",
+    "SpecConflict",
+    "TooManyModels",
+    "TooManyStreams",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownId",
+    "Weight",
+    "WeightsUnavailable",
+    "WindowSummary",
+]

@@ -1,0 +1,308 @@
+"""The client for event loops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, Unpack
+
+import anyio
+import httpx
+
+from aucstream.client.answers import (
+    Description,
+    Evaluation,
+    Learned,
+    LearnedMany,
+    ModelEvent,
+    Predicted,
+    Prediction,
+    Roc,
+    Weight,
+)
+from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
+from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
+from aucstream.client.many import BATCH_ROWS, OnError
+from aucstream.client.retry import Retry
+from aucstream.client.rows import Example, Features
+from aucstream.client.transport import LIMITS, Common, failed, reply_of
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+Rows = Iterable[S] | AsyncIterable[S]
+
+
+class AsyncClient(Common):
+    """`Client` for asyncio: the same arguments and calls, to be awaited; iterators are asynchronous.
+
+    Parameters
+    ----------
+    base_url, api_key, timeout, retry
+        As of `Client`.
+    http : httpx.AsyncClient, optional
+        One of your own; who made it closes it.
+
+    Notes
+    -----
+    A client belongs to one event loop, and may be used by many tasks of it. Rows may come from an asynchronous
+    iterable or from a plain one, which is then read on the loop. An iterator that is left before its end is closed
+    by `aclose()`: `async with contextlib.aclosing(client.events("m")) as events`.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retry: Retry | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(base_url, api_key, timeout, retry)
+        self._own = http is None
+        self._http = httpx.AsyncClient(limits=LIMITS) if http is None else http
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._own:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # ---- models ------------------------------------------------------------------------------
+
+    async def create(self, model: str, algorithm: str = "psam", **spec: Unpack[Spec]) -> Description:
+        """As `Client.create`."""
+        return await self._run(self._calls.create(model, algorithm, spec))
+
+    def models(self, *, page: int = 100) -> AsyncIterator[Description]:
+        """As `Client.models`."""
+        return self._iterate(self._calls.models(page))
+
+    async def describe(self, model: str) -> Description:
+        """As `Client.describe`."""
+        return await self._run(self._calls.describe(model))
+
+    async def delete(self, model: str) -> None:
+        """As `Client.delete`."""
+        await self._run(self._calls.delete(model))
+
+    # ---- one row -----------------------------------------------------------------------------
+
+    async def learn_one(
+        self, model: str, features: Features, label: object, *, weight: float = 1.0, id: str | None = AUTO
+    ) -> Learned:
+        """As `Client.learn_one`."""
+        return await self._run(self._calls.learn_one(model, features, label, weight, id))
+
+    async def predict_one(
+        self, model: str, features: Features, *, id: str | None = None, explain: bool = False
+    ) -> Predicted:
+        """As `Client.predict_one`."""
+        return await self._run(self._calls.predict_one(model, features, id, explain))
+
+    async def label_one(self, model: str, id: str, label: object) -> Learned:
+        """As `Client.label_one`."""
+        return await self._run(self._calls.label_one(model, id, label))
+
+    # ---- many rows ---------------------------------------------------------------------------
+
+    async def learn_many(
+        self,
+        model: str,
+        rows: Rows[Example | tuple[Features, object] | Mapping[str, Any]],
+        *,
+        ids: Literal["auto"] | None = AUTO,
+        on_error: OnError = "abort",
+        batch_rows: int = BATCH_ROWS,
+    ) -> LearnedMany:
+        """As `Client.learn_many`."""
+        return await self._run(self._calls.learn_many(model, ids, on_error, batch_rows, each=False), rows)
+
+    def learn_batches(
+        self,
+        model: str,
+        rows: Rows[Example | tuple[Features, object] | Mapping[str, Any]],
+        *,
+        ids: Literal["auto"] | None = AUTO,
+        on_error: OnError = "abort",
+        batch_rows: int = BATCH_ROWS,
+    ) -> AsyncIterator[LearnedMany]:
+        """As `Client.learn_batches`."""
+        return self._iterate(self._calls.learn_many(model, ids, on_error, batch_rows, each=True), rows)
+
+    async def label_many(
+        self,
+        model: str,
+        rows: Rows[tuple[str, object] | Mapping[str, Any]],
+        *,
+        on_error: OnError = "abort",
+        batch_rows: int = BATCH_ROWS,
+    ) -> LearnedMany:
+        """As `Client.label_many`."""
+        return await self._run(self._calls.label_many(model, on_error, batch_rows, each=False), rows)
+
+    def label_batches(
+        self,
+        model: str,
+        rows: Rows[tuple[str, object] | Mapping[str, Any]],
+        *,
+        on_error: OnError = "abort",
+        batch_rows: int = BATCH_ROWS,
+    ) -> AsyncIterator[LearnedMany]:
+        """As `Client.label_batches`."""
+        return self._iterate(self._calls.label_many(model, on_error, batch_rows, each=True), rows)
+
+    def predict_many(
+        self,
+        model: str,
+        rows: Rows[Example | Features],
+        *,
+        on_error: OnError = "abort",
+        batch_rows: int = BATCH_ROWS,
+    ) -> AsyncIterator[Prediction]:
+        """As `Client.predict_many`."""
+        return self._iterate(self._calls.predict_many(model, on_error, batch_rows), rows)
+
+    # ---- what a model is worth ---------------------------------------------------------------
+
+    async def evaluation(self, model: str) -> Evaluation:
+        """As `Client.evaluation`."""
+        return await self._run(self._calls.evaluation(model))
+
+    async def roc(self, model: str) -> Roc:
+        """As `Client.roc`."""
+        return await self._run(self._calls.roc(model))
+
+    async def weights(self, model: str, *, top: int = 100) -> tuple[Weight, ...]:
+        """As `Client.weights`."""
+        return await self._run(self._calls.weights(model, top))
+
+    def events(self, model: str, *, after: int | None = None) -> AsyncIterator[ModelEvent]:
+        """As `Client.events`."""
+        return self._iterate(self._calls.events(model, after))
+
+    # ---- snapshots ---------------------------------------------------------------------------
+
+    async def download_snapshot(self, model: str) -> bytes:
+        """As `Client.download_snapshot`."""
+        return await self._run(self._calls.download_snapshot(model))
+
+    async def upload_snapshot(self, model: str, data: bytes) -> Description:
+        """As `Client.upload_snapshot`."""
+        return await self._run(self._calls.upload_snapshot(model, data))
+
+    # ---- the service -------------------------------------------------------------------------
+
+    async def live(self) -> bool:
+        """As `Client.live`."""
+        return await self._run(self._calls.live())
+
+    async def ready(self) -> bool:
+        """As `Client.ready`."""
+        return await self._run(self._calls.ready())
+
+    async def wait_ready(self, seconds: float = 60.0) -> None:
+        """As `Client.wait_ready`."""
+        await self._run(self._calls.wait_ready(seconds))
+
+    async def metrics(self, *, openmetrics: bool = False) -> str:
+        """As `Client.metrics`."""
+        return await self._run(self._calls.metrics(openmetrics=openmetrics))
+
+    # ---- doing it ----------------------------------------------------------------------------
+
+    async def _run(self, flow: Flow[T], rows: Rows[Any] = ()) -> T:
+        doing = _Doing(self, rows)
+        outcome: object = None
+        try:
+            while True:
+                outcome = await doing.do(advance(flow, outcome))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _iterate(self, flow: Flow[Any], rows: Rows[Any] = ()) -> AsyncIterator[Any]:
+        doing = _Doing(self, rows)
+        outcome: object = None
+        try:
+            while True:
+                try:
+                    effect = advance(flow, outcome)
+                except StopIteration:
+                    return
+                if isinstance(effect, Emit):
+                    outcome = yield effect.value
+                else:
+                    outcome = await doing.do(effect)
+        finally:
+            await doing.close()
+
+
+class _Doing:
+    """Does the effects of one flow."""
+
+    def __init__(self, client: AsyncClient, rows: Rows[Any]) -> None:
+        self._client = client
+        self._rows = aiter(rows) if isinstance(rows, AsyncIterable) else _asynchronous(rows)
+        self._open: httpx.Response | None = None
+        self._parts: AsyncIterator[bytes] = _asynchronous(())
+
+    async def do(self, effect: Effect) -> object:
+        """Return the result of an effect, or the ConnectionFailed that it ended with."""
+        match effect:
+            case Take(most):
+                return await _taken(self._rows, most)
+            case Sleep(seconds):
+                await anyio.sleep(seconds)
+        try:
+            match effect:
+                case Send():
+                    return await self._send(effect)
+                case Read():
+                    return await anext(self._parts, b"")
+        except httpx.RequestError as error:
+            return failed(error)
+        return None
+
+    async def _send(self, effect: Send) -> Reply:
+        await self.close()
+        http = self._client._http
+        answer = await http.send(http.build_request(**self._client._options(effect)), stream=True)
+        self._open = answer
+        if effect.stream and answer.is_success:
+            self._parts = answer.aiter_bytes()
+            return reply_of(answer, b"")
+        try:
+            return reply_of(answer, await answer.aread())
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the stream that is open, if any."""
+        if self._open is not None:
+            with anyio.CancelScope(shield=True):
+                await self._open.aclose()
+            self._open = None
+
+
+async def _asynchronous(rows: Iterable[S]) -> AsyncIterator[S]:
+    for row in rows:
+        yield row
+
+
+async def _taken(rows: AsyncIterator[S], most: int) -> list[S]:
+    taken: list[S] = []
+    if most > 0:
+        async for row in rows:
+            taken.append(row)
+            if len(taken) == most:
+                break
+    return taken

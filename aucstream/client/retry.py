@@ -1,0 +1,35 @@
+"""How long a client goes on trying."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a request that may be repeated is sent again.
+
+    Parameters
+    ----------
+    deadline : float, default=120.0
+        Seconds for all attempts of one request with the pauses between; 0: one attempt. Of a -many call each
+        batch is a request.
+    first : float, default=0.1
+        Seconds before the second attempt; doubled with each further one, up to `longest`. Half to all of it is
+        waited, drawn anew each time, so that many clients do not come back at once.
+    longest : float, default=10.0
+
+    Notes
+    -----
+    `Retry-After` is waited out in full before that; where the deadline does not leave the time, the call ends.
+    """
+
+    deadline: float = 120.0
+    first: float = 0.1
+    longest: float = 10.0
+
+    def pause(self, attempt: int, told: float | None = None) -> float:
+        """Return the seconds to wait after an attempt (from 1); `told`: what the service asked for."""
+        bound = min(self.longest, self.first * 2.0 ** min(attempt - 1, 60))
+        return (told or 0.0) + bound * (0.5 + 0.5 * random.random())
