@@ -212,8 +212,8 @@ class AdaOAM(Learner):
     O(d^2) a row, memory 16 d^2 bytes, for at most 4096 features.
 
     Deviations: moments by Welford's update, since the printed one cancels; an example's weight is its weight in
-    the moments and multiplies its step, where heavy weights are divided by the mean of the heavier class and none
-    counts more than 2, and does not enter G2, so that a step never exceeds 2 eta a coordinate; `kappa=None`. With
+    the moments and multiplies its step, where weights above 2 in the mean are divided by that of the heavier class and
+    none counts more than 2, and does not enter G2, so that a step never exceeds 2 eta a coordinate; `kappa=None`. With
     it g, G2 and h are those of kappa_t w, without a unit.
 
     References

@@ -170,8 +170,8 @@ class FTRL(Learner):
     w = 0, z is a sum of gradients and is divided by the ratio, kept within l1. The intercept takes up
     w'shift. Parameters that change later keep the weights in the same way.
 
-    Deviations: an example's weight multiplies g in z, the step, and not what enters n; there heavy weights are
-    divided by the mean of the heavier class, and none counts more than 2.
+    Deviations: an example's weight multiplies g in z, the step, and not what enters n; there weights above
+    2 in the mean are divided by that of the heavier class, and none counts more than 2.
 
     References
     ----------

@@ -13,7 +13,7 @@ from aucstream.constraints import Ge, Gt
 from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import MOST
+from aucstream.kernels.example_weights import MOST, PLAIN
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
 from aucstream.kernels.linear import axpy2, dot, dot2, norm
@@ -104,7 +104,7 @@ def end_block(
     """Take the step of a full block, then offer its rows to the reservoirs; writes all state.
 
     `all_mean`: mean weight of all rows so far. The block's own multiplies the step, as a part of that if it is
-    above 1, and 2 at most: so a step stays as stable as one of equal weights.
+    above 2, and 2 at most: so a step stays as stable as one of equal weights.
     """
     batch = block_y.size
     first_row = 2 * batch
@@ -140,8 +140,7 @@ def end_block(
                 first, held, loss, slopes, partner,
             )  # fmt: skip
     if pairs > 0.0:
-        heavy = max(1.0, all_mean)
-        counted = min(mean / heavy, MOST)
+        counted = min(mean if all_mean <= PLAIN else mean / all_mean, MOST)
         move(v, u, scalars, slots, pool_idx, pool_val, counted * slopes, partner, pairs, unit, eta0, lam)
     for i in range(batch):
         own, first = (SEEN_POS, 0) if block_y[i] > 0.0 else (SEEN_NEG, batch)
@@ -367,7 +366,7 @@ class MiniBatchAUC(Learner):
 
     Deviations: the stream's blocks instead of draws from the whole set; pairs are all of the block's
     instead of a matching; a pair counts by the weights of both rows, and their mean over the block, as a part
-    of the mean over all rows where that is above 1, and 2 at most, multiplies the gradient; the averaged output;
+    of the mean over all rows where that is above 2, and 2 at most, multiplies the gradient; the averaged output;
     `kappa=None`.
 
     References

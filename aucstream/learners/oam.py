@@ -329,8 +329,8 @@ class OAM(Learner):
 
     Deviations: one draw an offer instead of two, of the same law; equal rows are skipped; C without
     the count by default, since the step then grows with t and the weights never settle; an example's
-    weight multiplies its C, where heavy weights are divided by the mean of the heavier class and none counts more
-    than 2; `kappa=None`.
+    weight multiplies its C, where weights above 2 in the mean are divided by that of the heavier class and none
+    counts more than 2; `kappa=None`.
 
     References
     ----------

@@ -38,8 +38,8 @@ class OnlineLogistic(Univariate):
 
     The output is the last w and b. Time O(nnz) a row, memory 8 bytes a feature.
 
-    Deviations: an example's weight multiplies eta_t, where heavy weights are divided by the mean of the heavier
-    class and none counts more than 2; eta_t is at most 1/(2 lam), so that no step takes
+    Deviations: an example's weight multiplies eta_t, where weights above 2 in the mean are divided by that of
+    the heavier class and none counts more than 2; eta_t is at most 1/(2 lam), so that no step takes
     more than half of the weights away; `kappa=None`.
 
     References

@@ -366,8 +366,8 @@ class OPAUC(Learner):
 
     Deviations: moments by Welford's update, since the printed one cancels; A is centred, so that A A' / n is an
     unbiased estimate of the covariance (the paper's form removes a share 1/n of the mean only and estimates the
-    second moment); an example's weight is its weight in the moments and multiplies its step, where heavy weights
-    are divided by the mean of the heavier class and none counts more than 2, as 2 eta = 0.25 is the longest step
+    second moment); an example's weight is its weight in the moments and multiplies its step, where weights
+    above 2 in the mean are divided by that of the heavier class and none counts more than 2, as 2 eta = 0.25 is the longest step
     that is stable whatever the rows; `kappa=None`.
 
     References

@@ -172,8 +172,8 @@ class SOLAM(Learner):
 
     Deviations: the step cap; the start at 0 (any start is allowed); an example's weight counts in p and
     multiplies gamma: a positive's step turns (x, -1), of length sqrt(2) in units of kappa, by 1 - 4 q gamma, so
-    heavy weights are divided by what the mean of q gamma (p gamma of negatives) exceeds cap by, in both
-    classes alike, and no row counts more than twice the mean of its class, unless `cap` is inf; `kappa=None`.
+    weights above 2 are divided by what the mean of q gamma (p gamma of negatives) exceeds cap by where that is
+    more than twice, in both classes alike, and no row counts more than twice the mean of its class, unless `cap` is inf; `kappa=None`.
 
     References
     ----------

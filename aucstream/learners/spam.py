@@ -504,8 +504,8 @@ class SPAM(Learner):
 
     The output averages the w after each step, uniformly. Nothing steps until both classes were seen.
     An example's weight multiplies its eta and its share in p, m+, m-. A positive's step multiplies the error
-    along x by 1 - 2 q eta, so heavy weights are divided by what the mean of q eta (p eta of negatives) exceeds
-    cap by, in both classes alike, and no row's eta counts more than twice the mean of its class, unless `cap` is
+    along x by 1 - 2 q eta, so weights above 2 are divided by what the mean of q eta (p eta of negatives) exceeds
+    cap by where that is more than twice, in both classes alike, and no row's eta counts more than twice the mean of its class, unless `cap` is
     inf. `fit` is the paper's form over a fixed set: p, m+, m- of all its rows, shuffled passes.
 
     The penalties may change at any row: what was shrunk stays shrunk by the penalties of its time.

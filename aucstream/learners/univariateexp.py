@@ -48,7 +48,7 @@ class UnivariateExp(Univariate):
     times 2 min(n+, n-) / n, which moves no minimiser: with 2 % positives the paper's c makes the step of
     a positive row 25 times as long, and the ranking of such a stream ends .08 below the best instead of
     .01; an example's weight multiplies eta_t, where heavy weights are
-    divided by what the mean of c_y times the weight exceeds 1 by, and none counts more than twice the mean of its
+    divided by the mean of c_y times the weight if that is above 2, and none counts more than twice the mean of its
     class; eta_t is at most 1/(2 lam), so that no step takes more than
     half of the weights away; `kappa=None`.
 

@@ -452,7 +452,7 @@ class VRSPAM(Windowed):
     Deviations: the window; eta, since the step of the paper's theory, below beta / (128 kappa^4), moves
     nothing in any practical number of steps; an example's weight is its share in p, m and M and multiplies
     eta in every step on its row, so that steps on uniform draws have the direction of grad f in the mean; for
-    stability heavy weights are divided by their mean and no row counts more than twice the mean of its class
+    stability weights above 2 in the mean are divided by it and no row counts more than twice the mean of its class
     (where wt = w is the minimiser no step moves it, whatever its size); a snapshot is due at once after a merge
     and after a change of units that takes from weights what their column's deviation has grown by;
     `kappa=None`.

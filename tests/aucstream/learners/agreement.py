@@ -23,7 +23,7 @@ FORMS = ("dense", "csr", "dicts", "widening")
 
 
 def stream(n: int = 1200, d: int = 7, seed: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (X, y, weights): sparse rows in raw units; equal, empty and outlier rows, a huge first one."""
+    """Return (X, y, weights): sparse rows in raw units; equal, empty and outlier rows, a huge first one, heavy weights in the end."""
     g = gaussian_stream(n, d=d, p=0.3, seed=seed, largest=None)
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((n, d)) < 0.4, 0.0, 3.0 * g.X)
@@ -33,7 +33,9 @@ def stream(n: int = 1200, d: int = 7, seed: int = 5) -> tuple[np.ndarray, np.nda
     X[0] *= 1e5
     X[:200, 2] = 0.0  # columns that appear late: 2, then 6
     X[:450, [4, 6]] = 0.0
-    return X, g.y, 2.0 * rng.random(n)
+    weights = 2.0 * rng.random(n)
+    weights[2 * n // 3 :] *= 40.0  # too heavy for a step
+    return X, g.y, weights
 
 
 def named(row: np.ndarray) -> dict[str, float]:

@@ -1,14 +1,18 @@
 """What an example's weight multiplies a step by (ours).
 
 om eta is a step only while it stays stable, and eta is chosen for weights about 1. So of heavy weights only the
-ratios count. With n, W the rows and weights of the row's own class, the row included, n', W' those of the other:
+ratios count. With n, W the rows and weights of the row's own class, the row included, n', W' those of the other, and
+the excess e::
 
-    by share:  min(om, 2 max(1, W/n)) / max(1, W W' / ((W + W') min(n, n')))     (W/n while n' = 0)
-    by mean:   min(om, 2 max(1, W/n)) / max(1, W/n, W'/n')
+    by share:  e = W W' / ((W + W') min(n, n'))     (W/n while n' = 0)
+    by mean:   e = max(W/n, W'/n')
+
+    e <= 2:    om' = min(om, max(2, 2 max(1, W/n) / max(1, e)))
+    e > 2:     om' = min(om, 2 max(1, W/n)) / e
 
 The first is for slopes with the factor q = W'/(W + W') (of a positive; p of a negative): q om then has at most
 the mean that it has with weights of 1 in the worse case, 1. Ratios between classes stay, since p, q and class
-means have them too. Weights of 1 give exactly 1.
+means have them too. Weights up to 2 are as they are.
 """
 
 from __future__ import annotations
@@ -34,9 +38,15 @@ class ClassWeights:
         if self.rows[other] > 0:
             total = self.mass[own] + self.mass[other]
             excess = self.mass[own] * self.mass[other] / total / min(self.rows.values())
-        return min(weight, 2.0 * max(1.0, mean)) / max(1.0, excess)
+        return self._counted(weight, mean, excess)
 
     def by_mean(self, y: float, weight: float) -> float:
         """Return what a row's weight multiplies a step by whose slope has none."""
         means = {label: self.mass[label] / n for label, n in self.rows.items() if n > 0}
-        return min(weight, 2.0 * max(1.0, means[y > 0])) / max(1.0, *means.values())
+        return self._counted(weight, means[y > 0], max(means.values()))
+
+    def _counted(self, weight: float, mean: float, excess: float) -> float:
+        most = 2.0 * max(1.0, mean)
+        if excess <= 2.0:
+            return min(weight, max(2.0, most / max(1.0, excess)))
+        return min(weight, most) / excess

@@ -26,7 +26,7 @@ class MiniBatchAUC:
     t += 1, then moves w, then wbar += (w - wbar)/t. A block not yet full waits.
 
     A pair of two rows of the block counts om_i om_j in the mean over pairs, that of a row and a buffered one
-    om_i in the mean over rows. The block's mean weight, over that of all rows so far if it is above 1, and
+    om_i in the mean over rows. The block's mean weight, over that of all rows so far if it is above 2, and
     2 at most, multiplies the gradient. Scale: the gradient is divided by kappa_t^2, at the kappa_t of the
     block's last row. Output: wbar, or w without `average`. om = 0 changes nothing at all.
     """
@@ -117,7 +117,8 @@ class MiniBatchAUC:
         positives = [(x, om) for x, y, om in block if y > 0]
         negatives = [(x, om) for x, y, om in block if y <= 0]
         mean = sum(self.weights) / len(block)
-        counted = min(mean / max(1.0, self.mass / self.n), 2.0)
+        overall = self.mass / self.n
+        counted = min(mean if overall <= 2.0 else mean / overall, 2.0)
         if positives and negatives:
             total = sum(om_u * om_v for _, om_u in positives for _, om_v in negatives)
             return [(u - v, counted * om_u * om_v / total) for u, om_u in positives for v, om_v in negatives]
