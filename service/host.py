@@ -44,6 +44,8 @@ from service.journal import (
     Command,
     CreateModel,
     DropModel,
+    Erase,
+    Erased,
     Journal,
     Keep,
     Kept,
@@ -52,6 +54,8 @@ from service.journal import (
     ModelRecord,
     Outcome,
     Prune,
+    Retain,
+    Retained,
     Settled,
     Sweep,
     Swept,
@@ -68,6 +72,7 @@ log = logging.getLogger("aucstream")
 
 SLICE_SECONDS = 0.002  # rows are applied for about this long before the loop looks elsewhere
 PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
+RETAIN_STEP_SECONDS = 60.0  # between two looks at what is kept too long
 SWEEP_SECONDS = 1.0  # between two looks at what has expired
 YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
 
@@ -120,6 +125,7 @@ class ModelHost:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
         self._sweeper: asyncio.Task[None] | None = None
+        self._retainer: asyncio.Task[None] | None = None
         self._sweeping = False
 
     # ---- start -------------------------------------------------------------------------------
@@ -154,6 +160,8 @@ class ModelHost:
         self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)
         self._writer.start()
         self._sweeper = asyncio.get_running_loop().create_task(self._keep_sweeping())
+        if self.settings.retain_seconds is not None:
+            self._retainer = asyncio.get_running_loop().create_task(self._keep_retaining(self.settings.retain_seconds))
         self.ready = True
         log.info(
             "ready: %d models, %d rows replayed, %.1f s, durability %s",
@@ -187,7 +195,9 @@ class ModelHost:
     def _set_aside(self, record: ModelRecord, error: Exception) -> None:
         """Go on without a model that cannot be recovered; its files are left as they are."""
         known = isinstance(error, AucstreamError)
-        reason = f"expected {error.message}" if isinstance(error, Unrecoverable) else f"{type(error).__name__}: {error}"
+        reason = (
+            f"expected {error.expected}" if isinstance(error, Unrecoverable) else f"{type(error).__name__}: {error}"
+        )
         log.critical(
             "model %s (number %d) is set aside, the others serve: %s. `aucstream fsck %s` tells more",
             *(record.name, record.model, reason, self.directory.path),
@@ -210,8 +220,9 @@ class ModelHost:
         After `stop_by`, or when told twice, what is left undone is what the next start replays.
         """
         self.draining = True
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for timer in (self._sweeper, self._retainer):
+            if timer is not None:
+                timer.cancel()
         if self._writer is not None:
             while self._writer.failed is None and (
                 self._sweeping or any(model.queued for model in self.models.values())
@@ -405,6 +416,62 @@ class ModelHost:
                 raise
             del self.models[name]
         await asyncio.to_thread(self.archive.remove, model.number)
+
+    async def erase(self, name: str, id_: str) -> int:
+        """Remove the raw record of an example from journal and pending; what was learned stays.
+
+        A record that a replay would need is removed after a snapshot that holds what was learned from it.
+        """
+        self._require_running()
+        model = self.model(name)
+        covered = max(model.snapshot_seq, 0)
+        while True:
+            erased = await self._submit(Erase(model.number, id_, covered))
+            assert isinstance(erased, Erased)
+            model.pending = erased.pending
+            if not erased.uncovered:
+                return erased.removed
+            while model.seq < erased.uncovered and model.fault is None:
+                await asyncio.sleep(0.005)
+            covered = await self._covered(self.model(name))
+            if covered < erased.uncovered:
+                raise JournalUnavailable(
+                    "snapshot", "one that can be written: what was learned from the record would be lost with it"
+                )
+
+    async def _covered(self, model: Model) -> int:
+        """Take a snapshot, read it again, and return its seq: 0 if that cannot be done."""
+        if model.seq > model.snapshot_seq:
+            await self._snapshot(model)
+        seq = model.snapshot_seq
+        try:
+            await asyncio.to_thread(self.archive.read, model.number, seq)
+        except (OSError, AucstreamError) as error:
+            log.error("model %s: the snapshot at seq %d cannot be read again: %s", model.name, seq, error)
+            return 0
+        return seq
+
+    async def _keep_retaining(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(min(RETAIN_STEP_SECONDS, seconds / 4))
+            try:
+                await self.retain(seconds)
+            except AucstreamError as error:
+                log.error("retention: %s", error)
+
+    async def retain(self, seconds: float) -> None:
+        """Remove the raw events that are older than this; a snapshot holds what was learned from them."""
+        if self._writer is None or self.journal_failed or self.draining:
+            return
+        before = self.clock() - seconds
+        models = {model.number: model for model in self.models.values() if model.fault is None}
+        found = await self._submit(Retain(before, {number: max(m.snapshot_seq, 0) for number, m in models.items()}))
+        assert isinstance(found, Retained)
+        for number in found.uncovered:
+            model = models[number]
+            covered = await self._covered(model)
+            if not model.dropped and not self.draining:
+                await self._submit(Retain(before, {number: covered}))
 
     def _check_room(self) -> None:
         if len(self.models) + len(self.set_aside) >= self.settings.max_models:

@@ -24,7 +24,7 @@ from service import checksums, wal
 from service.errors import JournalDamaged, JournalUnavailable, RowsDamaged, StartRefused
 from service.files import Files
 from service.ids import STEP_ROWS, Ids, Row
-from service.rows import event_line, expired_line
+from service.rows import event_line, expired_line, without
 from service.rules import Do, Fate, Known, Prediction, Refusal, Refused, on_label, on_learn, on_predict
 from service.settings import Durability
 from service.spec import PendingSpec
@@ -209,8 +209,41 @@ class Prune:
     seq: int
 
 
-Command = Append | Keep | Sweep | CreateModel | DropModel | Prune
-Outcome = Appended | Kept | Swept | int | None
+@dataclass(slots=True)
+class Erase:
+    """Remove the raw record of an example from events up to `covered`, and from what waits."""
+
+    model: int
+    id: str
+    covered: int
+
+
+@dataclass(slots=True)
+class Erased:
+    """How many raw records were removed; with `uncovered`, a seq that no snapshot holds, none was."""
+
+    removed: int
+    uncovered: int = 0
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class Retain:
+    """Remove events received before a time, as far as a snapshot holds them (`covered`: model -> seq)."""
+
+    before: float
+    covered: dict[int, int]
+
+
+@dataclass(slots=True)
+class Retained:
+    """Models with older events that their snapshots do not hold."""
+
+    uncovered: list[int]
+
+
+Command = Append | Keep | Sweep | CreateModel | DropModel | Prune | Erase | Retain
+Outcome = Appended | Kept | Swept | Erased | Retained | int | None
 
 
 class Journal:
@@ -234,6 +267,7 @@ class Journal:
         self.flushed_before = False  # every commit of the process before was flushed (durability disk)
         self.versions: list[str] = []  # of the library, that wrote this journal, oldest first
         self._wal_pages = 0
+        self._scrubbing = False  # raw records were removed: the log that still holds them must go
         self._seq: dict[int, int] = {}
         self._pending: dict[int, PendingSpec] = {}
         self._connection: apsw.Connection | None = None
@@ -315,7 +349,12 @@ class Journal:
         Like after a commit, an exception means that the file must not be used again: after a failed
         flush the kernel may count pages as written that are not.
         """
-        if self._wal_pages >= CHECKPOINT_PAGES:
+        if self._scrubbing:
+            self._scrubbing = False
+            self._wal_pages = 0
+            self._db.execute("PRAGMA secure_delete = FAST")
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        elif self._wal_pages >= CHECKPOINT_PAGES:
             self._wal_pages = 0
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -327,6 +366,10 @@ class Journal:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
         self._connection = None
+
+    def borrow(self, db: apsw.Connection) -> None:
+        """Read from a connection of somebody else."""
+        self._connection = db
 
     def size(self) -> int:
         """Return the bytes of the file and of its WAL."""
@@ -406,13 +449,65 @@ class Journal:
                     self._drop(command.model)
                     outcomes.append(None)
                 case Prune():
-                    db.execute("DELETE FROM events WHERE model = ? AND seq_last <= ?", (command.model, command.seq))
-                    db.execute("DELETE FROM bases WHERE model = ?", (command.model,))
-                    db.execute("UPDATE models SET pruned_seq = ? WHERE model = ?", (command.seq, command.model))
-                    self._seal(command.model)
+                    self._prune(command.model, command.seq)
                     outcomes.append(None)
+                case Erase():
+                    outcomes.append(self._erase(command))
+                case Retain():
+                    outcomes.append(self._retain(command))
         db.execute("COMMIT")
         return outcomes
+
+    def _prune(self, model: int, seq: int) -> None:
+        self._db.execute("DELETE FROM events WHERE model = ? AND seq_last <= ?", (model, seq))
+        self._db.execute("DELETE FROM bases WHERE model = ?", (model,))
+        self._db.execute("UPDATE models SET pruned_seq = max(pruned_seq, ?) WHERE model = ?", (seq, model))
+        self._seal(model)
+
+    def _scrub(self) -> None:
+        """See that what is removed from now on leaves no copy in the file or, after this commit, in the log."""
+        self._db.execute("PRAGMA secure_delete = ON")
+        self._scrubbing = True
+
+    def _erase(self, erase: Erase) -> Erased:
+        model = erase.model
+        found: list[tuple[int, tuple[int, int, int, float, bytes]]] = []
+        removed = 0
+        for event, *head, payload in self._db.execute(
+            "SELECT event, seq_first, seq_last, kind, received_at, payload FROM events WHERE model = ?", (model,)
+        ):
+            rest, lines = without(payload, erase.id)
+            if not lines:
+                continue
+            seq = head[0] + lines[-1]
+            if seq > erase.covered:
+                return Erased(0, seq, self.ids.waiting[model])
+            removed += len(lines)
+            found.append((event, (*head, rest)))
+        self._scrub()
+        for event, row in found:
+            checksum = checksums.of_event(model, *row)
+            self._db.execute("UPDATE events SET payload = ?, checksum = ? WHERE event = ?", (row[-1], checksum, event))
+        before = self.ids.waiting[model]
+        self.ids.remove(model, [erase.id])
+        return Erased(removed + before - self.ids.waiting[model], 0, self.ids.waiting[model])
+
+    def _retain(self, retain: Retain) -> Retained:
+        uncovered = []
+        for model, covered in retain.covered.items():
+            recent = self._rows(
+                "SELECT seq_first FROM events WHERE model = ? AND received_at >= ? ORDER BY seq_first LIMIT 1",
+                *(model, retain.before),
+            )
+            seq = recent[0][0] - 1 if recent else self.last_seq(model)
+            if not self._rows("SELECT 1 FROM events WHERE model = ? AND seq_last <= ? LIMIT 1", model, seq):
+                continue
+            if seq > covered:
+                uncovered.append(model)
+            else:
+                self._scrub()
+                self._prune(model, seq)
+        return Retained(uncovered)
 
     def _append(self, append: Append) -> Appended:
         model, at = append.model, append.received_at

@@ -19,7 +19,7 @@ from aucstream.errors import BadSnapshot
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from service.counts import Counts
-from service.errors import ModelFaulted
+from service.errors import JournalGap, ModelFaulted
 from service.evaluation import Evaluation, part
 from service.journal import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
 from service.rows import EventRow, Features, Rows, features_of, replayed
@@ -104,7 +104,13 @@ def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
     at = Appended(first, event.seq_last, None, {}, {})
     if event.kind == Kind.DISCARD:
         return Waiting(at, (), (), None, None, event.received_at, 0)
-    bodies = replayed(event.payload)[first - event.seq_first :]
+    bodies: list[EventRow] = []
+    for seq, body in enumerate(replayed(event.payload)[first - event.seq_first :], first):
+        if body is None:
+            raise JournalGap(
+                f"the event {seq}, its record was removed on request: restore a readable snapshot from after that"
+            )
+        bodies.append(body)
     weights = [body.weight for body in bodies]
     return Waiting(
         at,

@@ -63,7 +63,8 @@ class EventRow(LearnBody, forbid_unknown_fields=True):
 
 _LEARN = msgspec.json.Decoder(LearnBody)
 _LABEL = msgspec.json.Decoder(LabelBody)
-_EVENT = msgspec.json.Decoder(EventRow)
+_EVENT = msgspec.json.Decoder(EventRow | None)
+ERASED = b"null"  # in an event: a row whose raw record was removed on request
 _encode = msgspec.json.Encoder().encode
 _PREDICT = msgspec.json.Decoder(PredictBody)
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
@@ -163,8 +164,8 @@ def raw_list(data: bytes) -> list[msgspec.Raw]:
         raise explained(data, error) from None
 
 
-def replayed(payload: bytes) -> list[EventRow]:
-    """Decode the payload of an event whose rows are learned, one a line."""
+def replayed(payload: bytes) -> list[EventRow | None]:
+    """Decode the payload of an event whose rows are learned, one a line; None: removed on request."""
     return _EVENT.decode_lines(payload)
 
 
@@ -184,6 +185,20 @@ def event_line(row: Joined) -> bytes:
 def expired_line(id_: str) -> bytes:
     """Return the line of an event for a prediction that is discarded."""
     return b'{"id":%s}' % _encode(id_)
+
+
+def without(payload: bytes, id_: str) -> tuple[bytes, list[int]]:
+    """Return the payload of an event without the rows of this id, and which lines they were."""
+    if _encode(id_)[1:-1] not in payload and b"\\u" not in payload:
+        return payload, []
+    lines = payload.split(b"\n")
+    found = []
+    for at, line in enumerate(lines):
+        row = msgspec.json.decode(line)
+        if row is not None and row.get("id") == id_:
+            lines[at] = ERASED
+            found.append(at)
+    return b"\n".join(lines), found
 
 
 def features_of(data: bytes) -> Features:

@@ -300,6 +300,14 @@ class Health(_Answer):
     faulted: list[str]
 
 
+class Removed(_Answer):
+    """How many raw records of an example were removed."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"removed": 1}]})
+
+    removed: int
+
+
 class FieldProblem(BaseModel):
     """One field of the body that was refused."""
 
@@ -335,5 +343,6 @@ DESCRIBED: tuple[type[BaseModel], ...] = (
     Weights,
     Alive,
     Health,
+    Removed,
     Problem,
 )

@@ -106,6 +106,11 @@ class Settings(BaseSettings):
     max_queue_rows: Count = Field(default=200_000, description="rows waiting for the journal or to be applied")
     max_queue_bytes: Count = Field(default=64 * MIB, description="bytes waiting for the journal or to be applied")
 
+    retain_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="raw features of learned examples are removed after so long; else when two newer snapshots are there",
+    )
     snapshot_every_rows: Count = Field(default=100_000, description="rows of a model between background snapshots")
     snapshot_keep: int = Field(default=2, ge=2, description="snapshots kept per model")
 

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from aucstream import __version__
 from aucstream.cli.chosen import Chosen, chosen_map, chosen_models
+from aucstream.cli.fsck import fsck
 from aucstream.cli.keys import keys
 from aucstream.cli.plot import check_plot, draw
 from aucstream.constraints import rules_of
@@ -249,6 +250,7 @@ def serve(context: typer.Context) -> None:
 
 
 app.add_typer(keys)
+app.command()(fsck)
 
 
 @app.command()

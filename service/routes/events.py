@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
 
 from service import errors
-from service.description import answer, problems
-from service.exchange import exchange_of
+from service.description import answer, json_content, problems
+from service.exchange import JSON, exchange_of
 from service.host import ModelHost
+from service.rows import MAX_ID_LENGTH, checked_id
+from service.schemas import Removed
 from service.streams import HEADERS, KIND, Streams
+
+_encode = msgspec.json.Encoder().encode
 
 EXAMPLE = (
     "retry: 2000\n\nid: 1000\n"
@@ -42,5 +49,27 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
             return Response(headers=HEADERS, media_type=KIND)
         last = request.headers.get("last-event-id", "")
         return streams.stream(model, int(last) if last.isdecimal() and len(last) < 20 else None)
+
+    @router.delete(
+        "/v1/models/{name}/events",
+        summary="Remove the raw record of one example",
+        description="From the journal and from what waits for a label. What the model learned from it stays, and so "
+        "does that the id was learned: the same example sent again is a duplicate. Snapshots of learners that buffer "
+        "rows (see the algorithm) hold those rows, without their id, until newer ones push them out.",
+        response_class=Response,
+        responses={
+            200: answer("How many records there were", {"application/json": json_content(Removed)}),
+            **problems(errors.ModelNotFound, errors.ModelFaulted, errors.InvalidQuery, errors.JournalUnavailable),
+        },
+    )
+    async def erase(
+        name: str, id: Annotated[str, Query(min_length=1, max_length=MAX_ID_LENGTH, description="the event id")]
+    ) -> Response:
+        host.model(name)
+        try:
+            checked_id(id)
+        except errors.InvalidBody as error:
+            raise errors.InvalidQuery("id", error.expected, id) from None
+        return Response(_encode({"removed": await host.erase(name, id)}), media_type=JSON.decode())
 
     return router

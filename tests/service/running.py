@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from service.app import create_app
+from service.directory import DataDirectory
 from service.server import server_of
 from service.settings import Settings
 
@@ -172,13 +173,25 @@ class Local(Calls):
 class Direct(Calls):
     """The application without a server: it runs only while a call is being answered, so nothing is left to chance."""
 
-    def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time, **settings: Any) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        directory: DataDirectory | None = None,
+        **settings: Any,
+    ) -> None:
         self.data_dir = data_dir
         self.loop = asyncio.new_event_loop()
-        self.app = create_app(Settings(data_dir=data_dir, **settings), clock=clock)
+        self.app = create_app(Settings(data_dir=data_dir, **settings), directory, clock=clock)
         self.host = self.app.model_host
-        self.host.acquire()
-        self.loop.run_until_complete(self.host.recover())
+        try:
+            self.host.acquire()
+            self.loop.run_until_complete(self.host.recover())
+        except BaseException:
+            self.loop.run_until_complete(self.host.stop())
+            self.loop.close()
+            raise
         assert self.host._sweeper is not None
         self.host._sweeper.cancel()  # the test says when: `sweep`
         self.http = httpx.Client(transport=_Straight(self.app, self.loop), base_url="http://localhost")

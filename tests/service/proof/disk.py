@@ -55,8 +55,15 @@ class Inode:
         sizes = [len(state)]
         seen: dict[int, list[bytes]] = {}
         for offset, data in self.writes:
-            end = max(len(state), offset) if data is None else offset + len(data)
-            sectors = range(offset // SECTOR, -(-end // SECTOR))
+            if data is None:
+                # A new size is a change of names and places on the disk: it is there or not, and if it is
+                # not, what was written afterwards has no place either.
+                if chance.random() < 0.5:
+                    break
+                _apply(state, offset, None)
+                sizes, seen = [len(state)], {}
+                continue
+            sectors = range(offset // SECTOR, -(-(offset + len(data)) // SECTOR))
             for sector in sectors:
                 seen.setdefault(sector, [_sector(state, sector)])
             _apply(state, offset, data)

@@ -1,0 +1,223 @@
+"""Care of data: one bad model, fsck, records removed on request or by age, backups, other versions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aucstream.cli.commands import app
+from service import recovery
+from tests.service.running import NDJSON, Direct, problem
+from tests.service.stream import lines, rows
+
+SECRET = "very-private-word"
+
+
+def fsck(data_dir: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    found = CliRunner().invoke(app, ["fsck", str(data_dir), "--json", *options])
+    return found.exit_code, json.loads(found.stdout) if found.stdout else {}
+
+
+def filled(data_dir: Path, *names: str, **settings: Any) -> Direct:
+    service = Direct(data_dir, **settings)
+    for seed, name in enumerate(names):
+        service.create(name)
+        bodies = [{**body, "id": f"{name}{number}"} for number, body in enumerate(rows(60, seed=seed))]
+        for start in range(0, 60, 20):
+            service.raw(f"/v1/models/{name}/learn-many", lines(bodies[start : start + 20]), NDJSON)
+        service.post(name, "predict-one", {"features": {"a": 1.0}, "id": f"{name}-waits"})
+    return service
+
+
+def picture(service: Direct, name: str) -> Any:
+    scores = [service.score(name, body["features"]) for body in rows(9, seed=7)]
+    return service.describe(name), scores
+
+
+def test_s24_one_damaged_model_is_set_aside_and_the_others_serve(
+    data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = filled(data_dir, "bad", "good", "ids", "kinds")
+    before = picture(service, "good")
+    service.stop()
+    shutil.rmtree(data_dir / "snapshots")
+    assert fsck(data_dir)[0] == 0  # all is in the journal
+    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+        payload = db.execute("SELECT payload FROM events WHERE model = 1 AND seq_first = 21").fetchone()[0]
+        changed = payload.replace(b'"a": ', b'"a":1', 1)
+        assert changed != payload
+        db.execute("UPDATE events SET payload = ? WHERE model = 1 AND seq_first = 21", (changed,))
+        db.execute("UPDATE ids SET sign = -sign WHERE model = 3 AND seq = 5")
+        db.execute("UPDATE events SET kind = 99 WHERE model = 4 AND seq_first = 41")
+    status, report = fsck(data_dir)
+    assert status == 1
+    assert [bool(model["damage"]) for model in report["models"]] == [True, False, True, True]
+    assert "events 21 to 40" in report["models"][0]["damage"][0]
+
+    service = Direct(data_dir)
+    assert picture(service, "good") == before
+    for name in ("bad", "ids", "kinds"):
+        assert f"model {name} " in caplog.text
+        document = problem(service.post(name, "learn-one", rows(1)[0]), 503, "model-faulted")
+        assert "fsck" in document["detail"]
+        assert service.http.get(f"/v1/models/{name}").status_code == 503
+        assert service.create(name).status_code == 503
+    ready = service.http.get("/readyz")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "faulted": ["bad", "ids", "kinds"]})
+    assert 'aucstream_model_faulted{model="bad"} 1.0' in service.http.get("/metrics").text
+    assert service.learn("good", {"a": 1.0}, 1)["seq"] == 61
+    assert service.http.delete("/v1/models/bad").status_code == 204
+    assert service.create("bad").status_code == 201
+    assert service.learn("bad", {"a": 1.0}, 1)["seq"] == 1
+    service.stop()
+
+    found = CliRunner().invoke(app, ["fsck", str(data_dir), "--quarantine", "ids"])
+    assert found.exit_code == 1, found.stderr  # "kinds" is still there
+    assert "quarantine/ids-3" in found.stderr
+    with sqlite3.connect(data_dir / "quarantine" / "ids-3" / "journal.sqlite3") as db:
+        assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 3
+    assert fsck(data_dir, "--quarantine", "kinds")[0] == 0
+    service = Direct(data_dir)
+    assert service.http.get("/readyz").json()["faulted"] == []
+    assert service.create("ids").status_code == 201
+    service.stop()
+
+
+def test_s6_a_missing_piece_is_named(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(data_dir, "m", "other").stop()
+    shutil.rmtree(data_dir / "snapshots" / "1")
+    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+        db.execute("DELETE FROM events WHERE model = 1 AND seq_first = 21")
+    status, report = fsck(data_dir)
+    assert status == 1
+    assert report["models"][0]["damage"] == ["events 21 to 40: missing"]
+    service = Direct(data_dir)
+    assert "events 21 to 40" in caplog.text
+    assert service.http.get("/readyz").json()["faulted"] == ["m"]
+    service.stop()
+
+
+def test_fsck_tells_snapshots_and_replays_and_refuses_what_is_served(data_dir: Path) -> None:
+    service = filled(data_dir, "m", snapshot_every_rows=20)
+    assert CliRunner().invoke(app, ["fsck", str(data_dir)]).exit_code == 2
+    service.stop()
+    status, report = fsck(data_dir, "--replay")
+    assert (status, report["sound"]) == (0, True)
+    model = report["models"][0]
+    assert model["replay"] == "equal"
+    assert model["seq"] == 60
+    newest = data_dir / "snapshots" / "1" / f"{model['snapshots'][-1]}.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    status, report = fsck(data_dir)
+    assert status == 1
+    assert newest.name in report["models"][0]["damage"][0]
+    text = CliRunner().invoke(app, ["fsck", str(data_dir)]).stdout
+    assert "model m: damaged" in text
+    assert CliRunner().invoke(app, ["fsck", str(data_dir / "nothing")]).exit_code == 2
+
+
+def raw(data_dir: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in data_dir.glob("journal.sqlite3*"))
+
+
+def test_a_raw_record_is_removed_and_what_was_learned_stays(data_dir: Path) -> None:
+    service = filled(data_dir, "m")
+    service.learn("m", {"a": 1.0, "word": SECRET}, 1, id="mine")
+    service.post("m", "predict-one", {"features": {"a": 2.0, "word": SECRET}, "id": "waits"})
+    service.post("m", "learn-many", rows(5, seed=3))
+    before = picture(service, "m")
+    assert raw(data_dir).count(SECRET.encode()) >= 2
+
+    def remove(id_: str) -> Any:
+        answer = service.http.delete("/v1/models/m/events", params={"id": id_})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["removed"]
+
+    assert remove("unknown") == 0
+    assert remove("mine") == 1
+    assert remove("mine") == 0
+    assert remove("waits") == 1
+    problem(service.post("m", "label-one", {"id": "waits", "label": 1}), 404, "unknown-id")
+    assert service.post("m", "learn-one", {"features": {"a": 1}, "label": 1, "id": "mine"}).json()["duplicate"]
+    service.post("m", "learn-many", rows(5, seed=4))
+    assert SECRET.encode() not in raw(data_dir)
+    before[0]["pending"] -= 1
+    after = picture(service, "m")
+    assert after[0]["seq"] == before[0]["seq"] + 5
+    copied, other = data_dir.with_name("copy"), data_dir.with_name("other")
+    for copy in (copied, other):
+        shutil.copytree(data_dir, copy, ignore=shutil.ignore_patterns("lock"))
+    service.stop()
+    service = Direct(copied)  # as after a kill: from the snapshot that was taken for it
+    assert picture(service, "m") == after
+    assert service.host.replayed == 5
+    service.stop()
+    shutil.rmtree(other / "snapshots" / "1")
+    service = Direct(other)  # without that snapshot the record is missing, and that is said
+    assert service.http.get("/readyz").json()["faulted"] == ["m"]
+    assert "removed on request" in service.host.set_aside["m"].reason
+    service.stop()
+
+
+def test_raw_records_are_removed_by_age_when_a_snapshot_holds_what_was_learned(data_dir: Path) -> None:
+    now = 1.7e9
+    service = filled(data_dir, "m", "idle", clock=lambda: now, retain_seconds=1_000)
+    now += 900
+    service.post("m", "learn-many", rows(5, seed=3))
+
+    def events(name: str) -> int:
+        number = service.host.models[name].number
+        return service.host.journal._integer("SELECT count(*) FROM events WHERE model = ?", number)
+
+    service.loop.run_until_complete(service.host.retain(1_000))
+    assert (events("m"), events("idle")) == (4, 3)
+    now += 200
+    before = [picture(service, name) for name in ("m", "idle")]
+    service.loop.run_until_complete(service.host.retain(1_000))
+    assert (events("m"), events("idle")) == (1, 0)
+    copied = data_dir.with_name("copy")
+    shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("lock"))
+    service.stop()
+    service = Direct(copied, clock=lambda: now)
+    assert [picture(service, name) for name in ("m", "idle")] == before
+    service.stop()
+
+
+def test_a_backup_is_restored(data_dir: Path) -> None:
+    service = filled(data_dir, "m")
+    service.stop()
+    restored = data_dir.with_name("restored")
+    shutil.copytree(data_dir, restored)  # stopped: a copy of the directory
+    service = Direct(data_dir)
+    before = picture(service, "m")
+    service.stop()
+    service = Direct(restored)
+    assert picture(service, "m") == before
+    assert service.learn("m", {"a": 1.0}, 1)["seq"] == 61
+    service.stop()
+
+
+def test_another_version_of_the_library_is_told(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(data_dir, "m").stop()
+    monkeypatch.setattr("service.recovery.__version__", "9.9.9")
+    monkeypatch.setattr("service.model.__version__", "9.9.9")
+    monkeypatch.setattr("service.journal.__version__", "9.9.9")
+    assert recovery.__version__ == "9.9.9"
+    with caplog.at_level(logging.WARNING, "aucstream"):
+        service = Direct(data_dir)
+    assert "this is 9.9.9: what is replayed may differ in the last bits" in caplog.text
+    service.learn("m", {"a": 1.0}, 1)
+    service.stop()
+    status, report = fsck(data_dir)
+    assert status == 0
+    assert report["versions"][-1] == "9.9.9"
+    assert len(report["versions"]) == 2
