@@ -78,6 +78,7 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/readyz", "get"),
         ("/metrics", "get"),
         ("/v1/models/{name}/events", "get"),
+        ("/v1/models/{name}/events", "delete"),
     }
 
 
