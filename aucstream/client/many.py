@@ -19,7 +19,7 @@ from aucstream.client.rows import Line
 from aucstream.errors import AucstreamError, InvalidParams
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-BATCH_ROWS = 1_000
+BATCH_ROWS = 1_000  # batches of 100 take half as long again a row, of 5,000 no less
 MAX_BATCH_BYTES = 1 << 20
 
 OnError = Literal["abort", "skip"]
@@ -136,9 +136,7 @@ class Learning(Many):
         return batch.with_ids
 
     def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
-        counts = decoded(LearnedMany, content)
-        if batch.made_ids and attempts > 1:  # an id made for this call can only be its own from before
-            counts = msgspec.structs.replace(counts, accepted=counts.accepted + counts.duplicates, duplicates=0)
+        counts = _own(decoded(LearnedMany, content), batch, attempts)
         errors = tuple(msgspec.structs.replace(error, line=batch.number(error.line)) for error in counts.errors)
         yield from self._add(msgspec.structs.replace(counts, errors=errors))
 
@@ -154,7 +152,14 @@ class Learning(Many):
         super()._locate(problem, batch)
         if "accepted" in problem.members:
             taken = {name: problem.members.get(name, 0) for name in ("accepted", "duplicates", "rejected", "seq")}
-            self.learned += msgspec.convert(taken, LearnedMany)
+            self.learned += _own(msgspec.convert(taken, LearnedMany), batch, problem.attempts)
+
+
+def _own(counts: LearnedMany, batch: Batch, attempts: int) -> LearnedMany:
+    """Count as accepted what an earlier attempt brought: an id made for this call can only be its own."""
+    if attempts == 1 or not batch.made_ids:
+        return counts
+    return msgspec.structs.replace(counts, accepted=counts.accepted + counts.duplicates, duplicates=0)
 
 
 class Scoring(Many):

@@ -40,6 +40,8 @@ class Awkward:
         self.faults: deque[Fault] = deque()
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.times: list[float] = []
+        # no connection is kept, so there is nothing to close
+        self._http = httpx.AsyncClient(timeout=60, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         config = uvicorn.Config(self, port=port, http=Aborting, lifespan="off", log_config=None, ws="none")
@@ -79,12 +81,11 @@ class Awkward:
         query = scope["query_string"].decode()
         url = self.target + scope["path"] + (f"?{query}" if query else "")
         kept = {name: value for name, value in headers.items() if name not in ("host", "content-length")}
-        async with httpx.AsyncClient(timeout=60, verify=False) as http:
-            if fault == HALF_SENT:
-                await half_sent(http, scope["method"], url, kept, body)
-                scope["awkward.abort"]()
-                return
-            found = await http.request(scope["method"], url, headers=kept, content=body)
+        if fault == HALF_SENT:
+            await half_sent(self._http, scope["method"], url, kept, body)
+            scope["awkward.abort"]()
+            return
+        found = await self._http.request(scope["method"], url, headers=kept, content=body)
         if fault == LOST:
             scope["awkward.abort"]()
             return

@@ -44,13 +44,13 @@ def awkward(one_awkward: Awkward) -> Awkward:
     return one_awkward
 
 
-@pytest.fixture(params=BOTH, ids=["threads", "loop"])
-def client(request: pytest.FixtureRequest, local: Local, awkward: Awkward) -> Iterator[Any]:
-    with request.param(awkward.url, timeout=30, retry=Retry(deadline=20, first=0.01)) as made:
+@pytest.fixture(scope="session", params=BOTH, ids=["threads", "loop"])
+def client(request: pytest.FixtureRequest, one_awkward: Awkward) -> Iterator[Any]:
+    with request.param(one_awkward.url, timeout=30, retry=Retry(deadline=20, first=0.01)) as made:
         yield made
 
 
-@pytest.fixture(params=BOTH, ids=["threads", "loop"])
+@pytest.fixture(scope="session", params=BOTH, ids=["threads", "loop"])
 def direct(request: pytest.FixtureRequest, local: Local) -> Iterator[Any]:
     """A client with no server between: the awkward one streams nothing."""
     with request.param(str(local.http.base_url), retry=Retry(deadline=20, first=0.01)) as made:

@@ -34,7 +34,7 @@ from tests.service.stream import rows
 
 from .both import BOTH, Blocking
 
-pytestmark = pytest.mark.xdist_group("client")
+pytestmark = [pytest.mark.xdist_group("client"), pytest.mark.usefixtures("awkward")]
 
 
 def pairs(n: int, seed: int = 0) -> list[tuple[dict[str, Any], bool]]:
@@ -82,15 +82,15 @@ def test_what_a_spec_cannot_say_is_not_sent(client: Any, awkward: Any) -> None:
 
 
 def test_one_row_at_a_time_with_ids_made_by_the_client(client: Any, model: str) -> None:
-    found = [client.learn_one(model, features, label) for features, label in pairs(200)]
-    assert [one.seq for one in found] == list(range(1, 201))
-    assert len({one.id for one in found}) == 200
+    found = [client.learn_one(model, features, label) for features, label in pairs(80)]
+    assert [one.seq for one in found] == list(range(1, 81))
+    assert len({one.id for one in found}) == 80
     assert not any(one.duplicate for one in found)
-    auc = roc_auc_score([label for _, label in pairs(200)], [one.score for one in found])
+    auc = roc_auc_score([label for _, label in pairs(80)], [one.score for one in found])
     evaluation = client.evaluation(model)
     assert evaluation.window.auc == pytest.approx(auc)
     assert evaluation.window.auc_low < auc < evaluation.window.auc_high
-    assert (evaluation.window.size, evaluation.total.examples) == (10_000, 200)
+    assert (evaluation.window.size, evaluation.total.examples) == (10_000, 80)
     assert evaluation.calibration.slope > 0
     curve = client.roc(model)
     assert np.trapezoid(curve.tpr, curve.fpr) == pytest.approx(auc)

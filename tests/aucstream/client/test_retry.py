@@ -16,6 +16,7 @@ from aucstream.client import (
     Client,
     ConnectionFailed,
     Example,
+    InvalidRequest,
     LearnedMany,
     ModelNotFound,
     Problem,
@@ -30,7 +31,7 @@ from .awkward import DROPPED, HALF_ANSWERED, HALF_SENT, LOST, Awkward
 from .both import BOTH, Blocking
 from .test_calls import pairs
 
-pytestmark = pytest.mark.xdist_group("client")
+pytestmark = [pytest.mark.xdist_group("client"), pytest.mark.usefixtures("awkward")]
 
 BREAKS = [LOST, DROPPED, HALF_SENT, HALF_ANSWERED]
 REFUSED = (503, {"Retry-After": "0"})
@@ -81,6 +82,19 @@ def test_a_broken_batch_is_sent_again_and_no_other(
     sums = client.learn_many(model, mine, batch_rows=500)
     assert (sums.rows, local.describe(model)["examples"]) == (500, 1_500)
     assert (sums.duplicates > 0) == (fault != DROPPED)
+
+
+def test_rows_before_a_refused_one_are_counted_once_however_often_they_are_sent(
+    client: Any, model: str, awkward: Awkward
+) -> None:
+    told: list[Any] = pairs(100)
+    told[70] = ({"a": "x" * 2_000}, True)  # too long for the service
+    awkward.faults.append(HALF_SENT)
+    with pytest.raises(InvalidRequest) as refused:
+        client.learn_many(model, told)
+    assert refused.value.learned is not None
+    assert (refused.value.attempts, refused.value.learned.accepted, refused.value.learned.duplicates) == (2, 70, 0)
+    assert client.describe(model).examples == 70
 
 
 def test_predictions_labels_and_the_rest_are_sent_again(client: Any, model: str, awkward: Awkward) -> None:
@@ -137,11 +151,14 @@ def test_retry_after_is_waited_out_and_the_deadline_ends_it(make: Any, model: st
         assert "the proxy's own words" in str(refused.value)
 
 
-def test_an_event_stream_is_opened_again_where_it_broke(client: Any, direct: Any, model: str, awkward: Awkward) -> None:
+def test_an_event_stream_is_opened_again_where_it_broke(
+    client: Any, local: Local, model: str, awkward: Awkward
+) -> None:
     client.learn_many(model, pairs(30))
-    events = direct.events(model)
-    first = next(events)
-    events.close()
+    with Client(str(local.http.base_url)) as straight:
+        events = straight.events(model)
+        first = next(events)
+        events.close()  # type: ignore[attr-defined]
     data = b"retry: 10\n\nid: 30\ndata: %s\n\n"
     event = data % msgspec.json.encode(first)
     over = b'event: end\ndata: {"reason":"%s"}\n\n'
@@ -187,14 +204,14 @@ def test_a_service_that_is_killed_and_comes_back_has_learned_each_example_once(
     underway.wait()
     service.kill()
     assert found == {}
-    service = Running(tmp_path / "data", durability="os")
+    local = Local(tmp_path / "data", durability="os")
     for thread in threads:
         thread.join()
     for make in BOTH:
         sums, seq = found[make.__name__]
         assert (sums.accepted, sums.duplicates, sums.rejected, seq) == (n, 0, 0, n + 1)
-        assert service.describe(make.__name__.lower())["examples"] == n + 1
-    assert service.stop() == 0
+        assert local.describe(make.__name__.lower())["examples"] == n + 1
+    local.stop()
 
 
 def test_pauses_grow_and_are_drawn() -> None:
