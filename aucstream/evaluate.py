@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.block import Block, joined, signs_of, weights_of
-from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
 from aucstream.features.intake import array_block
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.io.rows import Rows
@@ -43,6 +44,8 @@ class Progress:
         AUC on held-out rows after the last one.
     seconds : float
         Spent in learning and scoring; not in reading, nor in compiling kernels.
+    refused : AucstreamError or None
+        Why the model did not take the stream; the others went on.
     """
 
     model: RankingClassifier
@@ -53,6 +56,7 @@ class Progress:
     test: AreaEstimate | None = None
     seconds: float = 0.0
     rows: int = 0
+    refused: AucstreamError | None = None
 
     @property
     def positives(self) -> int:
@@ -103,24 +107,35 @@ class Race:
         head = _rows(chunk, 0, min(len(chunk), COMPILE_ROWS))
         for lane in self.lanes:
             throwaway = copy.deepcopy(lane.model)
-            throwaway.learn_chunk(head)
-            throwaway.end_warmup()
-            throwaway.learn_chunk(head)
-            throwaway.score_chunk(head)
+            with contextlib.suppress(AucstreamError):  # `learn` will tell
+                throwaway.learn_chunk(head)
+                throwaway.end_warmup()
+                throwaway.learn_chunk(head)
+                throwaway.score_chunk(head)
             done()
         self.warm = True
 
     def learn(self, chunk: Chunk) -> None:
-        """Score and learn a chunk in every model."""
+        """Score and learn a chunk in every model.
+
+        A model that refuses what others take is out of the race; what all refuse is raised.
+        """
         if not len(chunk):
             return
         if not self.warm:
             self.compile(chunk)
         if self._first_pass:
             self._signs.append(np.array(chunk.y))
+        refused: list[tuple[Progress, AucstreamError]] = []
         for lane, scores, metric in zip(self.lanes, self._scores, self._metrics, strict=True):
+            if lane.refused is not None:
+                continue
             start = time.perf_counter()
-            got = lane.model.learn_chunk(chunk)
+            try:
+                got = lane.model.learn_chunk(chunk)
+            except AucstreamError as error:
+                refused.append((lane, error))
+                continue
             lane.seconds += time.perf_counter() - start
             lane.rows += len(chunk)
             if self._first_pass:
@@ -128,6 +143,10 @@ class Race:
                 there = ~np.isnan(got)
                 metric.update_many(chunk.y[there], got[there])
                 lane.curve.append((lane.rows, lane.seconds, metric.get()))
+        if len(refused) == sum(lane.refused is None for lane in self.lanes) and refused:
+            raise refused[0][1]
+        for lane, reason in refused:
+            lane.refused = reason
 
     def end_pass(self) -> None:
         """Close the first pass: later ones have seen the rows and count in no progressive AUC.
@@ -137,7 +156,7 @@ class Race:
         if not self._first_pass:
             return
         for lane in self.lanes:
-            if lane.rows:
+            if lane.rows and lane.refused is None:
                 start = time.perf_counter()
                 lane.model.end_warmup()
                 lane.seconds += time.perf_counter() - start
@@ -145,7 +164,8 @@ class Race:
         signs = np.concatenate(self._signs) if self._signs else np.empty(0)
         for lane, scores in zip(self.lanes, self._scores, strict=True):
             lane.signs = signs
-            lane.scores = np.concatenate(scores) if scores else np.empty(0)
+            whole = scores and lane.refused is None
+            lane.scores = np.concatenate(scores) if whole else np.full(signs.size, math.nan)
         self._signs, self._scores = [], [[] for _ in self.lanes]
 
     def test(self, chunks: Iterable[Chunk]) -> None:
@@ -155,10 +175,13 @@ class Race:
         for chunk in chunks:
             signs.append(np.array(chunk.y))
             for lane, got in zip(self.lanes, scores, strict=True):
-                start = time.perf_counter()
-                got.append(lane.model.score_chunk(chunk))
-                lane.seconds += time.perf_counter() - start
+                if lane.refused is None:
+                    start = time.perf_counter()
+                    got.append(lane.model.score_chunk(chunk))
+                    lane.seconds += time.perf_counter() - start
         for lane, got in zip(self.lanes, scores, strict=True):
+            if lane.refused is not None:
+                continue
             lane.test = area(np.concatenate(signs), np.concatenate(got)) if signs else AreaEstimate(math.nan, math.nan)
 
 

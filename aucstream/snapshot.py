@@ -21,6 +21,7 @@ from safetensors import deserialize as _deserialize
 
 from aucstream.errors import BadSnapshot, NewerSnapshot
 
+LONGEST_HEADER = 100_000_000  # bytes, the format's own limit
 FORMAT = 1  # raised only when an older reader could not understand the file
 _HEADER = "aucstream"
 _CHECKSUM = "sha256"
@@ -80,6 +81,8 @@ def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
     if len(data) < 8:
         raise BadSnapshot("snapshot", "a safetensors file", f"{len(data)} bytes")
     size = int.from_bytes(data[:8], "little")
+    if size > LONGEST_HEADER or data[8:9] not in (b"{", b""):
+        raise BadSnapshot("snapshot", "a safetensors file", f"one that begins with {data[:8]!r}")
     if size > len(data) - 8:
         raise BadSnapshot("snapshot", f"{size} bytes of header", f"{len(data) - 8} bytes: the file is cut")
     try:

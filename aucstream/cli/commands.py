@@ -27,6 +27,7 @@ from aucstream.constraints import rules_of
 from aucstream.errors import BadRow, BadSnapshot, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Race, shuffled
 from aucstream.evaluate import Progress as Lane
+from aucstream.features.maps import map_class
 from aucstream.io import Reader, Rows, read
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
@@ -126,6 +127,7 @@ def evaluate(
         if test is not None:
             with _open(test, options) as reader:
                 race.test(_watched(reader, progress, "test"))
+    _remark(chosen, race.lanes, data, test, mapped)
     if as_json:
         for one, lane in zip(chosen, race.lanes, strict=True):
             typer.echo(json.dumps(_result(one, lane), allow_nan=False))
@@ -428,6 +430,35 @@ def _defaults(name: str) -> dict[str, Any]:
     return {param: getattr(fresh, param) for param in rules_of(type(fresh))}
 
 
+def _note(lane: Lane) -> str:
+    if lane.refused is not None:
+        return " (refused)"
+    return f" ({lane.skipped} rows skipped)" if lane.skipped else ""
+
+
+def _remark(
+    chosen: list[Chosen], lanes: list[Lane], data: str, test: str | None, mapped: dict[str, Any] | None
+) -> None:
+    """Say on standard error what a number alone would hide."""
+
+    def say(text: str) -> None:
+        print(f"aucstream: {text}", file=sys.stderr)
+
+    for one, lane in zip(chosen, lanes, strict=True):
+        if lane.refused is not None:
+            say(f"{one.label} is out of the race: {lane.refused}")
+    there = [lane for lane in lanes if lane.refused is None]
+    rows, positives = int(there[0].signs.size), there[0].positives
+    if rows == 0 or positives in (0, rows):
+        kind = "no rows" if rows == 0 else "rows of one class only"
+        say(f"{data} has {kind}: no AUC")
+    elif test is not None and there[0].test is not None and math.isnan(there[0].test.auc):
+        say(f"{test} has no rows of both classes: no test AUC, ranked by the progressive one")
+    if mapped is not None and rows:
+        warmup = mapped.get("warmup", map_class(mapped["kind"], "--map").warmup)
+        say(f"the first {min(warmup, rows)} rows, the map's warm-up, are scored 0 and count in the progressive AUC")
+
+
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
@@ -441,7 +472,7 @@ def _print_results(
 ) -> None:
     results = sorted(
         zip(chosen, lanes, (_result(one, lane) for one, lane in zip(chosen, lanes, strict=True)), strict=True),
-        key=lambda item: -((item[2]["test_auc"] if test else item[2]["progressive_auc"]) or 0.0),
+        key=lambda item: [-(item[2][key] or 0.0) for key in ("test_auc", "progressive_auc")],
     )
     first = results[0][2]
     resolved = getattr(lanes[0].model, "resolved", None) or {"scaler": scale}
@@ -456,7 +487,7 @@ def _print_results(
     for one, lane, result in results:
         low, high = result["auc_low"], result["auc_high"]
         table.add_row(
-            one.label + (f" ({lane.skipped} rows skipped)" if lane.skipped else ""),
+            one.label + _note(lane),
             _shown(result["progressive_auc"]),
             "-" if low is None else f"{low:.4f} to {high:.4f}",
             _shown(result["test_auc"]),

@@ -113,7 +113,10 @@ class Encoder(abc.ABC):
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock where an array of n columns may not be scored."""
         if n > self.width:
-            raise InvalidBlock("features", f"at most {self.width} columns, as many as were learned", n)
+            learned = (
+                f"at most {self.width} columns, as many as were learned" if self.width else "a model that has learned"
+            )
+            raise InvalidBlock("features", learned, n)
 
     @abc.abstractmethod
     def align(self, other: Encoder, *, partial: bool = False) -> Ints:

@@ -116,7 +116,8 @@ class Vocabulary(Encoder):
         self._check_no_words(n)
         most = self.width if self._identity else 1 + max(int(name) for name in self.names)
         if n > most:
-            raise InvalidBlock("features", f"at most {most} columns, as many as were learned", n)
+            learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
+            raise InvalidBlock("features", learned, n)
 
     def _check_no_words(self, n: int) -> None:
         if self.words:

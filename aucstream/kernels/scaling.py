@@ -24,7 +24,9 @@ INDICATOR = 2
 
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
-HUGE = 1e6  # ratio of a value to those before that makes a young column start anew
+HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
+RESTARTS = 3.0  # this often: a column may hold values of two scales. Each leaves a mark in COUNT:
+MARK = 2.0**-40
 HUGE_NORM = 1e3  # ratio of two row norms that belong to different scales
 NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
@@ -41,9 +43,12 @@ def enter(j, x, columns):
     """
     young = 0.0 < columns[j, COUNT] < 2.0 * YOUNG
     if young and x != 0.0 and abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
-        columns[j, COUNT] = 0.0
-        columns[j, MEAN] = 0.0
-        columns[j, M2] = 0.0
+        marks = columns[j, COUNT] - math.floor(columns[j, COUNT])
+        if marks < RESTARTS * MARK:
+            columns[j, COUNT] = 1.0 + marks + MARK
+            columns[j, MEAN] = columns[j, LOW] = columns[j, HIGH] = x
+            columns[j, M2] = 0.0
+            return
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]

@@ -81,6 +81,31 @@ def test_without_test_file_its_auc_is_null_and_an_empty_file_is_no_error(tmp_pat
     assert run("evaluate", path, "--model", "solam").status == 0
 
 
+def test_a_model_that_refuses_what_others_take_is_out_of_the_race(tmp_path: Path) -> None:
+    path = tmp_path / "wide.svm"
+    path.write_text("".join(f"{'+1' if row % 3 == 0 else '-1'} {1 + row % 3}:1 {4000 + row}:1\n" for row in range(300)))
+    ended = run("evaluate", path, "--model", "adaoam", "--model", "solam", "--json", "--test", path)
+    assert ended.status == 0
+    assert "adaoam is out of the race: features: expected at most 4096 columns" in ended.err
+    refused, raced = map(json.loads, ended.out.splitlines())
+    assert (refused["model"], refused["progressive_auc"], refused["test_auc"]) == ("adaoam", None, None)
+    assert raced["test_auc"] == 1.0
+    alone = run("evaluate", path, "--model", "adaoam")
+    assert (alone.status, alone.out) == (2, "")
+
+
+def test_rows_of_one_class_and_the_warm_up_of_a_map_are_remarked(tmp_path: Path, guide: Path) -> None:
+    path = tmp_path / "one.svm"
+    path.write_text("+1 1:1\n" * 30)
+    assert "rows of one class only" in run("evaluate", path, "--model", "solam").err
+    ended = run("evaluate", guide, "--model", "solam", "--model", "psam", "--test", path)
+    assert "no rows of both classes" in ended.err
+    best = max(results(guide, "--model", "solam", "--model", "psam"), key=lambda one: one["progressive_auc"])
+    assert next(row for row in ended.out.splitlines() if row.startswith("│")).startswith(f"│ {best['model']}")
+    mapped = run("evaluate", guide, "--model", "solam", "--map", "randomfourier:components=20,warmup=200")
+    assert "the first 200 rows" in mapped.err
+
+
 def test_the_table_shows_the_best_model_first(guide: Path) -> None:
     ended = run("evaluate", guide, "--model", "oam", "--model", "solam")
     assert ended.status == 0

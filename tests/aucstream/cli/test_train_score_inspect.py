@@ -140,6 +140,7 @@ def test_a_damaged_file_is_named_in_one_sentence(command: str, guide: Path, save
         ("cut", whole[:-100], "undamaged"),
         ("short", whole[:100], "the file is cut"),
         ("empty", b"", "a safetensors file"),
+        ("text", b"a,b,y\n1,2,0\n3,4,1\n", "a safetensors file"),
         ("other", guide.read_bytes(), "expected"),
     ):
         path = tmp_path / f"{name}.safetensors"

@@ -136,6 +136,15 @@ def test_an_early_giant_is_forgotten():
         assert np.abs(early.transform(X[:50]) - late.transform(X[:50])).max() < 0.2
 
 
+@pytest.mark.parametrize("large", [3e6, 1e9, 1e100])
+def test_a_column_of_two_scales_starts_anew_a_few_times_only(large):
+    random = np.random.default_rng(2)
+    column = np.where(random.random(400) < 0.5, large, 1.0)[:, None]
+    scaler = Standardize().partial_fit(column)
+    low, high = scaler.transform(np.array([[1.0], [large]])).ravel()
+    assert high - low == pytest.approx(2.0, abs=0.3)
+
+
 def test_non_finite_values_pass_as_nan_so_that_a_learner_skips_them():
     scaling = Scaling(standard=True, norm="bounded")
     kinds = np.ones(4, dtype=np.uint8)
