@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -128,7 +129,7 @@ class Calls:
         """GET /v1/models, page by page."""
         cursor: str | None = None
         while True:
-            path = f"/v1/models?limit={int(page)}" + ("" if cursor is None else f"&cursor={cursor}")
+            path = f"/v1/models?limit={int(page)}" + ("" if cursor is None else f"&cursor={quote(cursor)}")
             found = yield from self._answer(Request("GET", path), Page)
             for description in found.models:
                 yield Emit(description)
@@ -234,12 +235,13 @@ class Calls:
             headers = {"Accept": "text/event-stream", **({} if seen is None else {"Last-Event-ID": seen})}
             error: ClientError = ConnectionFailed("expected an event stream that goes on, got its end", sent=True)
             told: float | None = None
+            heard = False
             try:
                 yield from opened(
                     Request("GET", _path(model, "events"), headers=headers), patience.timeout(SILENCE_SECONDS)
                 )
                 while part := (yield Read()):
-                    patience.renew()
+                    heard = True
                     for event in reader.feed(part):
                         if event.kind != "end":
                             seen = event.id
@@ -252,6 +254,8 @@ class Calls:
                 if not is_passing(failed):
                     raise
                 error, told = failed, getattr(failed, "retry_after", None)
+            if heard:
+                patience.renew()  # however long the caller took for the last event
             yield patience.pause(error, reader.retry if told is None else told)
 
     # ---- snapshots ---------------------------------------------------------------------------

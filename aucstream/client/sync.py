@@ -154,6 +154,7 @@ class Client(Common):
         -----
         An error has the counts of what was confirmed before as `learned`, and names rows by `line`, from 1. Rows
         that a broken attempt had brought already count as duplicates where they have ids of their own.
+        An exception of the iterable's own ends the call as it is; rows taken since the last batch are not sent.
         """
         return self._run(self._calls.learn_many(model, ids, on_error, batch_rows, each=False), rows)
 

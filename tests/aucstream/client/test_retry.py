@@ -173,8 +173,12 @@ def test_an_event_stream_is_opened_again_where_it_broke(
         ]
     )
     assert [one.seq for one in client.events(model)] == [30] * 4
+    with Client(awkward.url, retry=Retry(deadline=0.3, first=0.01)) as impatient:
+        awkward.faults.extend([event, event + over % b"deleted"])
+        for _ in impatient.events(model):
+            time.sleep(0.4)  # longer than the deadline: that of the next attempt begins when the stream breaks
     told = [headers.get("last-event-id") for _, path, headers in awkward.requests if path.endswith("/events")]
-    assert told == [None, "30", "30", "30", "30", None]
+    assert told == [None, "30", "30", "30", "30", None, None, "30"]
 
 
 def test_a_service_that_is_killed_and_comes_back_has_learned_each_example_once(
