@@ -1,0 +1,218 @@
+"""SIGKILL at random moments under load, producers that break off and retry: each event is learned once (S1, S3, S5)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.archive import Archive
+from service.directory import DataDirectory
+from service.journal import EventRecord, ModelRecord
+from service.model import Model
+from tests.service.running import NDJSON, Running
+from tests.service.stream import rows
+
+BODIES = rows(2_000, seed=5)
+PROBES = [body["features"] for body in rows(10, seed=2)]
+PATIENCE = 0.1  # seconds before a producer tries again
+
+
+class Producer(threading.Thread):
+    """Sends without end until told to stop; after a broken connection it sends again what was not answered."""
+
+    def __init__(self, town: Town, name: str) -> None:
+        super().__init__(name=name)
+        self.town = town
+        self.sent: set[str] = set()  # what must be learned in the end
+        self.acknowledged: dict[str, int] = {}  # id -> seq, where the answer told it
+        self.answered = 0  # rows whose answer came
+        self.highest = 0  # seq of an answer
+        self.error: BaseException | None = None
+        self.http = httpx.Client(timeout=20)
+        self._numbers = itertools.count()
+        self._random = random.Random(name)
+
+    def run(self) -> None:
+        try:
+            with self.http:
+                while not self.town.over.is_set():
+                    self.work()
+        except BaseException as error:
+            self.error = error
+
+    def post(self, call: str, content: Any, headers: dict[str, str] | None = None) -> Any:
+        """Return the answer, however often the service is killed meanwhile."""
+        while not self.town.abandoned:
+            try:
+                body = {"json": content} if headers is None else {"content": content(), "headers": headers}
+                answer = self.http.post(f"{self.town.url}/v1/models/m/{call}", **body)
+                if answer.status_code == 200:
+                    return answer.json()
+                assert answer.status_code in (429, 503), answer.text
+            except (httpx.TransportError, BrokenOff):
+                pass
+            time.sleep(PATIENCE)
+        raise AssertionError("the test failed elsewhere")
+
+    def new(self) -> dict[str, Any]:
+        number = next(self._numbers)
+        id_ = f"{self.name}-{number}"
+        self.sent.add(id_)
+        return {**BODIES[number % len(BODIES)], "id": id_}
+
+    def took(self, answer: dict[str, Any], rows: int) -> None:
+        self.highest = max(self.highest, answer["seq"])
+        self.answered += rows
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+
+class BrokenOff(Exception):
+    """The producer was killed in the middle of its request."""
+
+
+class Ones(Producer):
+    def work(self) -> None:
+        body = self.new()
+        answer = self.post("learn-one", body)
+        self.acknowledged[body["id"]] = answer["seq"]
+        self.took(answer, 1)
+
+
+class Manies(Producer):
+    """NDJSON of 60 rows; one request in four breaks off somewhere and is sent again from its beginning."""
+
+    def work(self) -> None:
+        lines = [json.dumps(self.new()).encode() + b"\n" for _ in range(60)]
+
+        def content() -> Iterator[bytes]:
+            last = self._random.randrange(60) if self._random.random() < 0.25 else None
+            for at, line in enumerate(lines):
+                if at == last:
+                    raise BrokenOff
+                yield line
+
+        answer = self.post("learn-many", content, NDJSON)
+        assert answer["accepted"] + answer["duplicates"] == 60, answer
+        self.took(answer, 60)
+
+
+class Labels(Producer):
+    def work(self) -> None:
+        body = self.new()
+        first = self.post("predict-one", {"features": body["features"], "id": body["id"]})
+        again = self.post("predict-one", {"features": body["features"], "id": body["id"]})
+        assert again == first
+        answer = self.post("label-one", {"id": body["id"], "label": body["label"]})
+        self.acknowledged[body["id"]] = answer["seq"]
+        self.took(answer, 1)
+
+
+class Town:
+    """A service that is killed again and again, its producers, and a model that learned without a break."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.over = threading.Event()
+        self.abandoned = False
+        self.service = self.start()
+        self.url = self.service.url
+        assert self.service.create("m", evaluation={"window": 200}).status_code == 201
+        self.producers = [Ones(self, "ones"), Ones(self, "more"), Manies(self, "manies"), Labels(self, "labels")]
+        self.straight: Model | None = None
+
+    def start(self) -> Running:
+        return Running(self.data_dir, snapshot_every_rows=300, snapshot_keep=25)
+
+    def kill(self) -> None:
+        self.service.kill()
+        told = sum(producer.answered for producer in self.producers)
+        highest = max(producer.highest for producer in self.producers)
+        known = {id_: seq for producer in self.producers for id_, seq in list(producer.acknowledged.items())[-5:]}
+        self.service = self.start()  # nobody calls it yet
+        found = self.service.describe("m")
+        assert found["seq"] >= max(highest, told), "what was acknowledged is there"
+        self.check(found)
+        for id_, seq in known.items():
+            answer = self.service.post("m", "label-one", {"id": id_, "label": self.label(id_)}).json()
+            assert (answer["seq"], answer["duplicate"]) == (seq, True)
+        self.url = self.service.url
+
+    @staticmethod
+    def label(id_: str) -> bool:
+        return bool(BODIES[int(id_.rpartition("-")[2]) % len(BODIES)]["label"])
+
+    def check(self, found: dict[str, Any]) -> None:
+        """Compare with a replay of the journal by a model that never stopped, to the last bit."""
+        # Whoever starts moves its log into the file, and nobody has called it since.
+        with sqlite3.connect(f"file:{self.data_dir}/journal.sqlite3?immutable=1", uri=True) as db:
+            events = db.execute(
+                "SELECT seq_first, seq_last, kind, payload, received_at FROM events WHERE seq_last > ?"
+                " AND seq_last <= ? ORDER BY seq_first",
+                (0 if self.straight is None else self.straight.seq, found["seq"]),
+            ).fetchall()
+            if self.straight is None:
+                record = ModelRecord(
+                    *db.execute(
+                        "SELECT model, name, spec, created_at, base_seq, seed, pruned_seq FROM models"
+                    ).fetchone()
+                )
+                self.straight = Model(record)
+        for event in events:
+            assert event[0] == self.straight.seq + 1, "one after the other"
+            self.straight.replay(EventRecord(*event))
+        assert self.straight.seq == found["seq"]
+        assert self.straight.pipeline.examples == found["examples"]
+        assert self.straight.evaluation.auc() == found["auc"]
+        scores = self.straight.pipeline.score_rows(PROBES).tolist()
+        assert [self.service.score("m", features) for features in PROBES] == scores
+
+
+def siege(data_dir: Path, kills: int, seed: int, seconds: float) -> str:
+    town = Town(data_dir)
+    chance = random.Random(seed)
+    for producer in town.producers:
+        producer.start()
+    try:
+        for _ in range(kills):
+            time.sleep(chance.uniform(0.02, seconds))
+            town.kill()
+    except BaseException:
+        town.abandoned = True
+        raise
+    finally:
+        town.over.set()
+        for producer in town.producers:
+            producer.join()
+    errors = [producer.error for producer in town.producers if producer.error is not None]
+    assert not errors, errors
+    sent = set().union(*(producer.sent for producer in town.producers))
+    found = town.service.describe("m")
+    assert (found["seq"], found["examples"], found["pending"]) == (len(sent), len(sent), 0)  # each exactly once
+    assert town.service.stop() == 0
+    archive = Archive(DataDirectory(data_dir).snapshots, 25)
+    assert not [name for name in archive.files.names(archive.of(1)) if name.endswith((".damaged", ".tmp"))]  # S3
+    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+        ids = {row[0] for row in db.execute("SELECT id FROM ids")}
+    assert ids == sent
+    return f"{kills} kills, {len(sent)} events, {len(archive.seqs(1))} snapshots kept"
+
+
+def test_killed_under_load_and_nothing_is_lost_or_learned_twice(data_dir: Path) -> None:
+    siege(data_dir, 3, 1, 0.5)
+
+
+@pytest.mark.soak  # a start takes seconds
+def test_killed_under_load_two_hundred_times(data_dir: Path) -> None:
+    print(siege(data_dir, 200, 2, 0.8))
