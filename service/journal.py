@@ -291,7 +291,8 @@ class Journal:
         try:
             db = apsw.Connection(str(self.path), vfs=self.vfs)
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            db.execute("PRAGMA journal_mode = WAL")
+            if list(db.execute("PRAGMA journal_mode = WAL")) != [("wal",)]:  # SQLite does not raise
+                raise StartRefused(f"a journal with a write-ahead log, {self.path} could not be given one")
             db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
             db.execute("PRAGMA foreign_keys = OFF")
             db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails

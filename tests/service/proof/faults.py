@@ -21,10 +21,8 @@ class Faults:
         self.again: list[str] = []
 
     def fails(self, what: str, path: str) -> bool:
-        if self.failed is not None and path == self.failed[1] and self.failed[0] in ("write", "sync"):
-            # -journal: while an empty file becomes one with a log; nothing was acknowledged yet
-            if what in ("write", "sync") and not path.endswith("-journal"):
-                self.again.append(f"{what} {path} after {self.failed[0]}")
+        if what in ("write", "sync") and self.failed in (("write", path), ("sync", path)):
+            self.again.append(f"{what} {path} after {self.failed}")
         self.count += 1
         if self.count == self.at:
             self.failed = (what, path)
