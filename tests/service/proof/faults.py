@@ -18,14 +18,18 @@ class Faults:
         self.count = 0
         self.at = 0  # 0: none fails
         self.failed: tuple[str, str] | None = None
+        self.bad: str | None = None  # the file whose write or flush failed
         self.again: list[str] = []
 
     def fails(self, what: str, path: str) -> bool:
-        if what in ("write", "sync") and self.failed in (("write", path), ("sync", path)):
+        if what == "create" and self.bad == path:
+            self.bad = None  # another file of that name: the one that failed was removed
+        if what in ("write", "sync") and self.bad == path:
             self.again.append(f"{what} {path} after {self.failed}")
         self.count += 1
         if self.count == self.at:
             self.failed = (what, path)
+            self.bad = path if what in ("write", "sync") else None
             return True
         return False
 
