@@ -67,7 +67,7 @@ class Admission:
         needed = role_needed(exchange.method, exchange.path)
         if needed is None:
             return
-        text = _shown(exchange)
+        text = exchange.key
         if text is None:
             raise Unauthorized(
                 "key",
@@ -82,6 +82,7 @@ class Admission:
                 headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
             )
         exchange.role = role
+        exchange.role_of = self._keyring.role_of
         require(exchange, needed)
 
     def _check_host(self, host: bytes) -> None:
@@ -107,14 +108,6 @@ def require(exchange: Exchange, needed: Role) -> None:
             role.name.lower(),
             headers={"WWW-Authenticate": f'Bearer realm="aucstream", error="insufficient_scope", scope="{name}"'},
         )
-
-
-def _shown(exchange: Exchange) -> bytes | None:
-    if exchange.authorization is not None:
-        scheme, _, text = exchange.authorization.partition(b" ")
-        if scheme.lower() == b"bearer" and text.strip():
-            return text.strip()
-    return exchange.api_key
 
 
 def _name_of(host: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ class Exchange:
         "receive",
         "request_id",
         "role",
+        "role_of",
         "route",
         "rows",
         "scope",
@@ -110,6 +111,7 @@ class Exchange:
         self.authorization: bytes | None = None
         self.api_key: bytes | None = None
         self.role: Role | None = None  # of the key that was shown; None where no key is needed
+        self.role_of: Callable[[bytes], Role | None] | None = None  # what tells whether it is still good
         request_id = trace = None
         for name, value in scope["headers"]:
             if name == b"content-type":
@@ -141,6 +143,20 @@ class Exchange:
     def trace_id(self) -> bytes:
         """The trace that this request is part of."""
         return self.headers[1][1][3:35]
+
+    @property
+    def key(self) -> bytes | None:
+        """The API key that was shown, if any."""
+        if self.authorization is not None:
+            scheme, _, text = self.authorization.partition(b" ")
+            if scheme.lower() == b"bearer" and text.strip():
+                return text.strip()
+        return self.api_key
+
+    def still_admitted(self) -> bool:
+        """Return whether the key that let a long call in was not revoked since."""
+        key = self.key
+        return self.role_of is None or (key is not None and self.role_of(key) is not None)
 
     # ---- reading -----------------------------------------------------------------------------
 

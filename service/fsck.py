@@ -129,11 +129,13 @@ class Check:
         start = max(snapshots, default=0)
         if start < record.pruned_seq:
             damage.append(f"events {start + 1} to {record.pruned_seq}: no snapshot that can be read holds them")
-        if record.base_seq and not snapshots:
-            bases = [bytes(row[0]) for row in db.execute("SELECT payload FROM bases WHERE model = ?", (record.model,))]
+        bases = [bytes(row[0]) for row in db.execute("SELECT payload FROM bases WHERE model = ?", (record.model,))]
+        if record.base_seq and not snapshots and not bases:
+            damage.append("the uploaded snapshot it began with: missing")
+        for base in bases:
             try:
-                unpacked(bases[0])
-            except (AucstreamError, IndexError) as error:
+                unpacked(base)
+            except AucstreamError as error:
                 damage.append(f"the uploaded snapshot it began with: {error}")
         return last
 

@@ -177,7 +177,7 @@ class Tally:
             "duplicates": self.duplicates,
             "rejected": self.rejected,
             "seq": self.seq,
-            "errors": self.errors,
+            "errors": sorted(self.errors, key=lambda error: int(error["line"])),
         }
 
 
@@ -483,7 +483,7 @@ class HotCalls:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
         reader = LineReader(self.settings.max_line_bytes)
-        size = 0
+        size = kept = 0
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
                 async for items in self._lines(exchange, reader):
@@ -493,7 +493,10 @@ class HotCalls:
                         self._score(exchange, scored, items, model, skip=skip)
                     except Refused as error:  # what came before it is kept all the same
                         refused = error
-                    await self._keep(scored, model, Mode.SKIP if skip else Mode.ABORT)
+                    try:
+                        await self._keep(scored, model, Mode.SKIP if skip else Mode.ABORT)
+                    finally:
+                        kept += scored.kept
                     if refused is not None:
                         raise refused
                     lines = b"".join(part + b"\n" for part in scored.parts)
@@ -505,7 +508,8 @@ class HotCalls:
                 await _send_spool(exchange, spool)
             except Refused as error:
                 model.counts.refuse(error.cause)
-                raise RowsRefused(error.cause, {"errors": error.entries()}) from error
+                counts = {"accepted": kept, "seq": model.seq, "errors": error.entries()}
+                raise RowsRefused(error.cause, counts) from error
             finally:
                 self.spooled -= size
 
@@ -560,6 +564,7 @@ class HotCalls:
         if mode is not Mode.ALL:
             await self.host.wait_for_room(len(waiting), waiting.size)
         kept = await self.host.keep(model, waiting, scored.kind, mode)
+        scored.kept = kept.kept
         for row, refusal in kept.refused.items():
             at, place = scored.places[row]
             if mode is Mode.ALL:
@@ -603,6 +608,7 @@ class Scored:
         self.waiting = Predictions()
         self.places: list[tuple[int, int]] = []  # of each that waits: in the answer, in the body
         self.kind: RowKind | None = None
+        self.kept = 0  # of those that wait: kept by this request
 
 
 class Refused(ServiceError):

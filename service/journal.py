@@ -295,6 +295,7 @@ class Journal:
                 raise StartRefused(f"a journal with a write-ahead log, {self.path} could not be given one")
             db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
             db.execute("PRAGMA foreign_keys = OFF")
+            db.execute("PRAGMA secure_delete = ON")  # what is removed held raw features
             db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
             self._check_log(db)
             _check_structure(db, self.path)
@@ -353,7 +354,6 @@ class Journal:
         if self._scrubbing:
             self._scrubbing = False
             self._wal_pages = 0
-            self._db.execute("PRAGMA secure_delete = FAST")
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         elif self._wal_pages >= CHECKPOINT_PAGES:
             self._wal_pages = 0
@@ -466,8 +466,7 @@ class Journal:
         self._seal(model)
 
     def _scrub(self) -> None:
-        """See that what is removed from now on leaves no copy in the file or, after this commit, in the log."""
-        self._db.execute("PRAGMA secure_delete = ON")
+        """See that what is removed leaves no copy in the log after this commit."""
         self._scrubbing = True
 
     def _erase(self, erase: Erase) -> Erased:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -27,6 +28,7 @@ def serve(settings: Settings) -> int:
 
 
 def _serve(settings: Settings, access: Sink | None) -> int:
+    os.umask(0o077)  # what is written holds raw features: for this user alone
     directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
     try:
         keys = Keyring(directory.keys, settings.own_key()).check()

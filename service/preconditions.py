@@ -14,9 +14,10 @@ IfNoneMatch = Annotated[str | None, Header(description="ETag that is known alrea
 IfNoneThere = Annotated[str | None, Header(description="`*`: only where no model of that name is there")]
 
 
-def listed(header: str, etag: str) -> bool:
-    """Return whether a list of entity tags names this one, weakly compared; `*` names every one."""
-    return any(item.strip().removeprefix("W/") in ("*", etag) for item in header.split(","))
+def listed(header: str, etag: str, *, weakly: bool = True) -> bool:
+    """Return whether a list of entity tags names this one; `*` names every one."""
+    tags = (item.strip() for item in header.split(","))
+    return any((tag.removeprefix("W/") if weakly else tag) in ("*", etag) for tag in tags)
 
 
 def unchanged(header: str | None, etag: str) -> Response | None:
@@ -35,7 +36,7 @@ class Preconditions:
 
     def check(self, etag: str | None) -> None:
         """Raise PreconditionFailed unless what is there (None: nothing) is what was expected."""
-        if self.match is not None and (etag is None or not listed(self.match, etag)):
+        if self.match is not None and (etag is None or not listed(self.match, etag, weakly=False)):
             raise PreconditionFailed(
                 "If-Match", f"the ETag of the model as it is ({etag or 'there is none'})", self.match
             )

@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     max_name_length: Count = Field(default=1024, description="longest feature name or string value, in characters")
     max_models: Count = Field(default=1_000, description="most models")
     max_window: Count = Field(default=1_000_000, description="largest evaluation window")
+    max_pending: Count = Field(default=10_000_000, description="largest capacity for predictions that wait for a label")
     max_vocabulary: Count = Field(default=1 << 22, description="largest capacity of a vocabulary")
     max_hash_bits: Count = Field(default=20, description="most bits of a hashing encoder")
     max_buffer_rows: Count = Field(

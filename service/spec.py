@@ -110,6 +110,7 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
         raise _refused(error) from None
     sizes = (
         ("/evaluation/window", spec.evaluation.window, settings.max_window, "rows"),
+        ("/pending/capacity", spec.pending.capacity, settings.max_pending, "examples"),
         ("/encoder/capacity", spec.encoder.get("capacity"), settings.max_vocabulary, "names"),
         ("/encoder/bits", spec.encoder.get("bits"), settings.max_hash_bits, "bits"),
         ("/params/capacity", spec.params.get("capacity"), settings.max_buffer_rows, "rows"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -43,12 +44,15 @@ class Streams:
         """Streams being served."""
         return len(self._streams)
 
-    def stream(self, model: Model, seen: int | None) -> EventStream:
-        """Return a stream; `seen` is the seq that its reader knows already. Raises TooManyStreams."""
+    def stream(self, model: Model, seen: int | None, admitted: Callable[[], bool]) -> EventStream:
+        """Return a stream that goes on while its reader is admitted. Raises TooManyStreams.
+
+        `seen` is the seq that the reader knows already.
+        """
         most = self.host.settings.max_event_streams
         if len(self._streams) >= most:
             raise TooManyStreams("streams", f"at most {most} event streams (--max-event-streams)")
-        return EventStream(self, model, seen)
+        return EventStream(self, model, seen, admitted)
 
     def end(self) -> None:
         """End all streams: the service stops."""
@@ -69,13 +73,14 @@ class Streams:
 class EventStream(Response):
     """The answer of GET events; runs until its reader leaves, the model is gone or the service stops."""
 
-    def __init__(self, streams: Streams, model: Model, seen: int | None) -> None:
+    def __init__(self, streams: Streams, model: Model, seen: int | None, admitted: Callable[[], bool]) -> None:
         super().__init__(headers=HEADERS, media_type=KIND)
         del self.headers["content-length"]
         self.wake = asyncio.Event()
         self._streams = streams
         self._model = model
         self._seen = seen
+        self._admitted = admitted
         self._left = False
         streams.enter(self)
 
@@ -123,6 +128,8 @@ class EventStream(Response):
         there = self._streams.host.models.get(self._model.name)
         if there is not self._model:
             return b"deleted" if there is None else b"replaced"
+        if not self._admitted():
+            return b"revoked"
         return None
 
     async def _wait(self, seconds: float) -> None:

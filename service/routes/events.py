@@ -36,7 +36,7 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
         description="An event holds the newest numbers and has their `seq` as its id; one comes when events were "
         "learned, at most `--events-per-second`; between them a comment shows that the stream lives. A reader that "
         "comes back with `Last-Event-ID` gets the next event when there is something new. The stream ends with "
-        '`event: end` and `{"reason": "deleted" | "replaced" | "stopping"}`. A reader that does not read is dropped.',
+        '`event: end` and `{"reason": "deleted" | "replaced" | "revoked" | "stopping"}`. A reader that does not read is dropped.',
         response_class=Response,
         responses={
             200: answer("The stream", {KIND: {"schema": {"type": "string"}, "example": EXAMPLE}}),
@@ -45,10 +45,12 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
     )
     async def events(name: str, request: Request) -> Response:
         model = host.model(name)
-        if exchange_of(request.scope).method == "HEAD":
+        exchange = exchange_of(request.scope)
+        if exchange.method == "HEAD":
             return Response(headers=HEADERS, media_type=KIND)
         last = request.headers.get("last-event-id", "")
-        return streams.stream(model, int(last) if last.isdecimal() and len(last) < 20 else None)
+        seen = int(last) if last.isdecimal() and len(last) < 20 else None
+        return streams.stream(model, seen, exchange.still_admitted)
 
     @router.delete(
         "/v1/models/{name}/events",

@@ -176,7 +176,8 @@ def learning_router() -> APIRouter:
         "/v1/models/{name}/predict-many",
         summary="Score many examples",
         description="The answer comes in the form of the body. Learning goes on meanwhile: `seq` is that of the last "
-        "rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`.",
+        "rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`; a stream that is "
+        "cut short says in `accepted` how many examples were kept for their labels.",
         response_class=Response,
         responses={
             200: answer(

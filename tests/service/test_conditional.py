@@ -60,6 +60,7 @@ def test_changes_may_expect_what_is_there(service: Running) -> None:
     problem(put(only_new), 412, "precondition-failed")
     assert put(only_there).status_code == put(etag).status_code == 200
     problem(put({"If-Match": '"other"'}), 412, "precondition-failed")
+    problem(put({"If-Match": f"W/{created.headers['etag']}"}), 412, "precondition-failed")
     problem(put(etag, seed=3), 409, "spec-conflict")
 
     service.learn("expected", {"a": 1.0}, 1)

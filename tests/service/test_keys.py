@@ -176,6 +176,19 @@ def test_keys_come_and_go_while_the_service_runs(keyed: Keyed) -> None:
     assert isinstance(again.exception, BadKeys)
 
 
+def test_an_event_stream_ends_when_its_key_is_revoked(keyed: Keyed) -> None:
+    runner = CliRunner()
+    data_dir = str(keyed.file.parent)
+    text = runner.invoke(commands, ["keys", "create", "--data-dir", data_dir, "--role", "read"]).stdout.strip()
+    headers = {"Authorization": f"Bearer {text}"}
+    with keyed.http.stream("GET", "/v1/models/m/events", headers=headers, timeout=20) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        next(lines)
+        assert runner.invoke(commands, ["keys", "revoke", text[4:12], "--data-dir", data_dir]).exit_code == 0
+        assert 'data: {"reason":"revoked"}' in list(lines)
+
+
 def test_a_damaged_file_accepts_no_key_and_says_so(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:
     good = keyed.file.read_bytes()
     try:

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,30 @@ def test_a_raw_record_is_removed_and_what_was_learned_stays(data_dir: Path) -> N
     assert service.http.get("/readyz").json()["faulted"] == ["m"]
     assert "removed on request" in service.host.set_aside["m"].reason
     service.stop()
+
+
+def test_what_is_removed_leaves_no_copy_in_the_file(data_dir: Path) -> None:
+    now = 1.7e9
+    service = Direct(data_dir, clock=lambda: now)
+    for name in ("m", "gone"):
+        service.create(name, pending={"ttl_seconds": 100})
+        for number in range(200):
+            features = {"iban": f"{SECRET}{number}"}
+            service.post(name, "predict-one", {"features": features, "id": f"e{number}"})
+            if number % 2:
+                service.post(name, "label-one", {"id": f"e{number}", "label": number % 3 == 0})
+    for number in range(1, 200, 2):
+        answer = service.http.delete("/v1/models/m/events", params={"id": f"e{number}"})
+        assert answer.json() == {"removed": 1}
+    now += 200  # the others expire
+    assert service.post("m", "label-one", {"id": "e0", "label": 1}).status_code == 410
+    service.sweep()
+    assert service.describe("m")["pending"] == 0
+    assert service.http.delete("/v1/models/gone").status_code == 204
+    while service.host.journal.purging:  # by the writer's thread, when it has nothing else to do
+        time.sleep(0.01)
+    service.stop()
+    assert SECRET.encode() not in (data_dir / "journal.sqlite3").read_bytes()
 
 
 def test_raw_records_are_removed_by_age_when_a_snapshot_holds_what_was_learned(data_dir: Path) -> None:
