@@ -82,7 +82,7 @@ class Admission:
                 headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
             )
         exchange.role = role
-        exchange.role_of = self._keyring.role_of
+        exchange.knows = self._keyring.knows
         require(exchange, needed)
 
     def _check_host(self, host: bytes) -> None:

@@ -71,6 +71,7 @@ class Exchange:
         "headers",
         "held",
         "hosts",
+        "knows",
         "method",
         "model",
         "path",
@@ -79,7 +80,6 @@ class Exchange:
         "receive",
         "request_id",
         "role",
-        "role_of",
         "route",
         "rows",
         "scope",
@@ -111,7 +111,7 @@ class Exchange:
         self.authorization: bytes | None = None
         self.api_key: bytes | None = None
         self.role: Role | None = None  # of the key that was shown; None where no key is needed
-        self.role_of: Callable[[bytes], Role | None] | None = None  # what tells whether it is still good
+        self.knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
         request_id = trace = None
         for name, value in scope["headers"]:
             if name == b"content-type":
@@ -156,7 +156,7 @@ class Exchange:
     def still_admitted(self) -> bool:
         """Return whether the key that let a long call in was not revoked since."""
         key = self.key
-        return self.role_of is None or (key is not None and self.role_of(key) is not None)
+        return self.knows is None or (key is not None and self.knows(key))
 
     # ---- reading -----------------------------------------------------------------------------
 

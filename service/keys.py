@@ -188,6 +188,11 @@ class Keyring:
         except BadKeys as error:
             raise StartRefused(error.expected) from error
 
+    def knows(self, text: bytes) -> bool:
+        """Return whether a key is good now."""
+        self._refresh()
+        return self.role_of(text) is not None
+
     def role_of(self, text: bytes) -> Role | None:
         """Return the role of a key, None for one that was unknown or revoked when `needed` last looked."""
         digest = hashlib.sha256(text).hexdigest()

@@ -131,7 +131,7 @@ def test_a_reader_that_takes_nothing_is_dropped(local: Local, monkeypatch: pytes
             if len(parts) == 3:
                 await asyncio.Event().wait()  # the reader's window is full
 
-        stream = EventStream(registry, host.models["stuck"], None)
+        stream = EventStream(registry, host.models["stuck"], None, lambda: True)
         await stream({"type": "http", "aucstream.abort": lambda: done.append("aborted")}, receive, send)
         assert len(parts) == 3  # nothing was kept for later
         return [*done, f"{registry.dropped} dropped", f"{registry.open} open"]
