@@ -7,7 +7,7 @@ import gc
 from hypothesis import HealthCheck, settings
 
 # No deadline: the first example of a kernel may compile it. Few examples: the streams are the cost.
-settings.register_profile("aucstream", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("aucstream", deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("aucstream")
 
 

@@ -98,6 +98,15 @@ class Running(Calls):
     def log(self) -> str:
         return self.log_path.read_text()
 
+    def logged(self, text: str, seconds: float = 10) -> bool:
+        """Return whether the log has a text, soon: another thread writes it."""
+        until = time.monotonic() + seconds
+        while text not in self.log:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
+
     def wait_ready(self, seconds: float = 150) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:

@@ -395,10 +395,10 @@ def test_labels_of_a_batch_have_their_own_results(local: Local, fresh: Callable[
     found = answer.json()
     assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (296, 5, 6, 350)
     assert [(error["line"], error["pointer"]) for error in found["errors"]] == [
+        (1, "/id"),
         (2, "/id"),
         (3, "/label"),
         (4, "/label"),
-        (1, "/id"),
         (5, "/label"),
         (307, "/label"),
     ]

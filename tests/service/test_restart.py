@@ -48,7 +48,7 @@ def test_a_killed_service_comes_back_knowing_everything(data_dir: Path) -> None:
     service = Running(data_dir)
     assert service.describe("m")["seq"] == 1000
     assert picture(service) == before
-    assert "1000 rows replayed" in service.log
+    assert service.logged("1000 rows replayed"), service.log
     answer = service.raw("/v1/models/m/learn-many", lines(rows(100_000, seed=5)), NDJSON)
     assert answer.json() == {
         "accepted": 100_000,

@@ -27,7 +27,7 @@ def test_a_second_process_on_a_data_directory_is_refused(data_dir: Path) -> None
     assert f"process {first.process.pid} owns it" in log
     assert str(data_dir) in log
     assert first.create("m").status_code == 201
-    assert f"data directory {data_dir}: empty" in first.log
+    assert first.logged(f"data directory {data_dir}: empty")
     first.kill()
     second = Local(data_dir, expect_existing=True)  # the lock of a killed process is free
     assert second.describe("m")["seq"] == 0
