@@ -110,13 +110,14 @@ class Encoder(abc.ABC):
         if self.width > most:
             raise InvalidParams("features", f"at most {most}: {advice}", self.width)
 
+    def _check_columns(self, n: int, most: int) -> None:
+        if n > most:
+            learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
+            raise InvalidBlock("features", learned, n)
+
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock where an array of n columns may not be scored."""
-        if n > self.width:
-            learned = (
-                f"at most {self.width} columns, as many as were learned" if self.width else "a model that has learned"
-            )
-            raise InvalidBlock("features", learned, n)
+        self._check_columns(n, self.width)
 
     @abc.abstractmethod
     def align(self, other: Encoder, *, partial: bool = False) -> Ints:

@@ -115,9 +115,7 @@ class Vocabulary(Encoder):
         """Raise InvalidBlock for more columns than the largest one learned, or a model of names."""
         self._check_no_words(n)
         most = self.width if self._identity else 1 + max(int(name) for name in self.names)
-        if n > most:
-            learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
-            raise InvalidBlock("features", learned, n)
+        self._check_columns(n, most)
 
     def _check_no_words(self, n: int) -> None:
         if self.words:
