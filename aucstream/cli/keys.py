@@ -35,7 +35,8 @@ def _module() -> Any:
 
 
 def _file(data_dir: Path) -> Path:
-    return data_dir.expanduser().absolute() / "keys.json"
+    file: Path = importlib.import_module("service.directory").DataDirectory(data_dir).keys
+    return file
 
 
 @keys.command()
