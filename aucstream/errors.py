@@ -34,6 +34,15 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
+class Told(str):
+    """What was found, in words: not a value, so it is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class AucstreamError(Exception):
     """Base of all. `where`, `expected`, `got` and `path` are kept as attributes."""
 

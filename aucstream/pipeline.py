@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
-from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams
+from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, Told
 from aucstream.features.encoder import Encoder
 from aucstream.features.intake import array_block
 from aucstream.features.mapping import MOST_ROWS, Mapped
@@ -355,16 +355,18 @@ class Pipeline(RankingClassifier):
                 encoder.check(x, path)
                 found: RowKind = "named"
                 if kind == "columns" and any(isinstance(name, str) for name in x):
-                    raise InvalidBlock("features", "a list: this model's rows are arrays", "a dict", path=path)
+                    raise InvalidBlock("features", "a list: this model's rows are arrays", Told("a dict"), path=path)
                 if kind == "columns":
                     found = "columns"
             elif isinstance(x, (list, tuple)):
                 found = "columns"
                 if kind == "named":
-                    raise InvalidBlock("features", "a dict of name to value, as before", "a list", path=path)
+                    raise InvalidBlock("features", "a dict of name to value, as before", Told("a list"), path=path)
                 _checked_list(x, path)
                 if isinstance(encoder, Vocabulary) and len(x) > encoder.most:
-                    raise InvalidBlock("features", f"at most {encoder.most} columns", len(x), path=path)
+                    raise InvalidBlock(
+                        "features", f"at most {encoder.most} columns", Told(f"{len(x)} columns"), path=path
+                    )
             else:
                 raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)
             kind = found

@@ -30,7 +30,7 @@ from service.host import ModelHost
 from service.keys import Role
 from service.logs import Sink
 from service.metrics import Metrics
-from service.problems import CONTENT_TYPE, problem_of
+from service.problems import CONTENT_TYPE, logged, problem_of
 from service.routes.evaluation import evaluation_router
 from service.routes.events import events_router
 from service.routes.health import health_router
@@ -193,7 +193,7 @@ async def _recover(app: Service) -> None:
     try:
         await app.model_host.recover()
     except Exception as error:
-        log.critical("start: %s", error, exc_info=None if isinstance(error, AucstreamError) else error)
+        log.critical("start: %s", logged(error), exc_info=None if isinstance(error, AucstreamError) else error)
         app.fatal = error
         if app.when_fatal is not None:
             app.when_fatal()

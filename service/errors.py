@@ -33,7 +33,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aucstream.errors import AucstreamError, shown
+from aucstream.errors import AucstreamError
+from service.wording import sentence
 
 
 class ServiceError(AucstreamError):
@@ -66,8 +67,7 @@ class ServiceError(AucstreamError):
         self.members = dict(members or {})
         self.errors: list[dict[str, Any]] = []
         if pointer is not None:
-            got_text = "" if got is ... else f", got {shown(got)}"
-            self.errors.append({"pointer": pointer, "message": f"expected {expected}{got_text}"})
+            self.errors.append({"pointer": pointer, "message": sentence(self)})
 
 
 class InvalidBody(ServiceError):

@@ -62,6 +62,7 @@ from service.journal import (
 )
 from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
 from service.preconditions import ANY, Preconditions
+from service.problems import logged
 from service.recovery import SetAside, load, rows_to_replay
 from service.rows import Predictions, Rows
 from service.settings import Settings
@@ -195,9 +196,7 @@ class ModelHost:
     def _set_aside(self, record: ModelRecord, error: Exception) -> None:
         """Go on without a model that cannot be recovered; its files are left as they are."""
         known = isinstance(error, AucstreamError)
-        reason = (
-            f"expected {error.expected}" if isinstance(error, Unrecoverable) else f"{type(error).__name__}: {error}"
-        )
+        reason = f"expected {error.expected}" if isinstance(error, Unrecoverable) else logged(error)
         log.critical(
             "model %s (number %d) is set aside, the others serve: %s. `aucstream fsck %s` tells more",
             *(record.name, record.model, reason, self.directory.path),

@@ -37,7 +37,7 @@ from service.journal import Kind, Mode
 from service.keys import Role
 from service.lines import LineReader
 from service.model import Learned, Model
-from service.problems import MAX_ERRORS, field_errors
+from service.problems import MAX_ERRORS, detail_of, field_errors
 from service.rows import (
     Features,
     LabelBody,
@@ -148,7 +148,7 @@ class Tally:
         """Count one refused row."""
         self.rejected += 1
         self.counters.refuse(error)
-        for entry in field_errors(error) or [{"pointer": "", "message": error.message}]:
+        for entry in field_errors(error) or [{"pointer": "", "message": detail_of(error)}]:
             self.note(line, entry["pointer"], entry["message"])
 
     def note(self, line: int, pointer: str, message: str) -> None:
@@ -157,7 +157,7 @@ class Tally:
             self.errors.append({"line": line, "pointer": pointer, "message": message})
 
     def settle(self, learned: Learned, places: Sequence[int]) -> None:
-        """Count the rows of one event; `places` are their line numbers."""
+        """Count the rows of one event; `places` are their line numbers, below 0 rows of an array."""
         appended = learned.appended
         self.seq = max(self.seq, appended.seq_last)
         self.duplicates += len(appended.duplicates)
@@ -168,7 +168,8 @@ class Tally:
                 self.accepted -= 1
                 self.rejected += 1
                 place = places[row if taken is None else taken[row]]
-                self.note(place, "", "the step would leave the model non-finite: the row was skipped")
+                line, pointer = (place, "") if place > 0 else (-place, f"/{-1 - place}")
+                self.note(line, pointer, "the step would leave the model non-finite: the row was skipped")
 
     def counts(self) -> dict[str, Any]:
         """Return the answer of learn-many and label-many."""
@@ -339,7 +340,7 @@ class HotCalls:
             learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL, event)
             for row, refusal in learned.appended.refused.items():
                 raise refusal.error(f"/{row}")
-            tally.settle(learned, range(1, len(batch) + 1))
+            tally.settle(learned, batch.places)
         await exchange.answer(200, _encode(tally.counts()))
 
     async def _take_lines(self, exchange: Exchange, model: Model, event: Kind, *, skip: bool) -> None:
@@ -621,7 +622,7 @@ class Refused(ServiceError):
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the `errors` member."""
-        entries = field_errors(self.cause) or [{"pointer": "", "message": self.cause.message}]
+        entries = field_errors(self.cause) or [{"pointer": "", "message": detail_of(self.cause)}]
         return [{"line": self.line, **entry} for entry in entries]
 
 

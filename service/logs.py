@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
@@ -115,6 +116,25 @@ def place_of(error: BaseException) -> str:
     return "; ".join(f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__))
 
 
+def message_of(record: logging.LogRecord) -> str:
+    """Return a record's message; of asyncio's only the first line, the others show what raised."""
+    message = record.getMessage()
+    return message.partition("\n")[0] if record.name == "asyncio" else message
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Log a warning without its text: it may name what one row held."""
+    del message, file, line
+    logging.getLogger("aucstream").warning("%s at %s:%d", category.__name__, filename, lineno)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a record."""
 
@@ -124,7 +144,7 @@ class JsonFormatter(logging.Formatter):
             "time": stamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": message_of(record),
         }
         for name in EXTRA:
             if name in record.__dict__:
@@ -140,7 +160,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        line = f"{stamp(record.created)} {record.levelname} {record.name}: {record.getMessage()}"
+        line = f"{stamp(record.created)} {record.levelname} {record.name}: {message_of(record)}"
         for name in EXTRA:
             if name in record.__dict__:
                 line += f" {name}={record.__dict__[name]}"
@@ -217,9 +237,11 @@ def logging_to(stream: TextIO, form: Format, level: Level, *, access: bool) -> I
     before = root.level
     root.addHandler(handler)
     root.setLevel(level.upper())
+    shows, warnings.showwarning = warnings.showwarning, _warned
     try:
         yield sink if access and level in ("debug", "info") else None
     finally:
+        warnings.showwarning = shows
         root.removeHandler(handler)
         root.setLevel(before)
         sink.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import msgspec
 
 from aucstream import errors as library
-from aucstream.errors import AucstreamError, shown
+from aucstream.errors import AucstreamError
 from service import errors
 from service.errors import ServiceError, pointer_of
+from service.wording import names_in, sentence
 
 TYPE_PREFIX = "urn:aucstream:problem:"
 CONTENT_TYPE = b"application/problem+json"
@@ -121,8 +123,29 @@ def field_errors(error: AucstreamError) -> list[dict[str, Any]]:
         return error.errors[:MAX_ERRORS]
     if not error.path:
         return []
-    got = "" if error.got is ... else f", got {shown(error.got)}"
-    return [{"pointer": pointer_of(tokens_of(error.path)), "message": f"expected {error.expected}{got}"}]
+    return [{"pointer": _pointer(error.path), "message": sentence(error)}]
+
+
+def detail_of(error: BaseException) -> str:
+    """Return the sentence for an exception: *where: expected what, got what - at pointer*."""
+    if isinstance(error, errors.RowsRefused):
+        return detail_of(error.cause)
+    if not isinstance(error, AucstreamError):
+        return entry_of(error).title
+    at = _pointer(error.path)
+    return f"{error.where}: {sentence(error)}{' - at ' if at else ''}{at}"
+
+
+def logged(error: BaseException) -> str:
+    """Return what the log may say of an exception: another's message may quote features."""
+    if isinstance(error, errors.StartRefused):
+        return error.message
+    told = f": {detail_of(error)}" if isinstance(error, AucstreamError) else ""
+    return type(error).__name__ + (f": {error}" if isinstance(error, (OSError, sqlite3.Error)) else told)
+
+
+def _pointer(path: str) -> str:
+    return path if path.startswith("/") else pointer_of(names_in(tokens_of(path)))
 
 
 def problem_of(error: BaseException, request_id: str) -> tuple[int, bytes, Mapping[str, str]]:
@@ -132,7 +155,7 @@ def problem_of(error: BaseException, request_id: str) -> tuple[int, bytes, Mappi
         "type": TYPE_PREFIX + entry.type,
         "title": entry.title,
         "status": entry.status,
-        "detail": error.message if isinstance(error, AucstreamError) else entry.title,
+        "detail": detail_of(error),
         "errors": field_errors(error) if isinstance(error, AucstreamError) else [],
         "request_id": request_id,
     }

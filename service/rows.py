@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aucstream.block import sign_of
-from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel
+from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told
 from aucstream.features.entries import entries_of
 from service.errors import InvalidBody, MalformedBody, pointer_of
 from service.problems import tokens_of
 from service.rules import Prediction
+from service.wording import kind_of_number, names_in, of_validator
 
 if TYPE_CHECKING:
     from service.journal import Joined
@@ -231,26 +232,29 @@ def compact(raw: msgspec.Raw | bytes) -> bytes:
 def check_features(features: Features, limits: RowLimits) -> None:
     """Raise InvalidBlock if a row has too many features or too long a name or value."""
     if len(features) > limits.features:
-        raise InvalidBlock("features", f"at most {limits.features} features a row", len(features), path="[0]")
+        told = Told(f"{len(features)} features")
+        raise InvalidBlock("features", f"at most {limits.features} features a row", told, path="[0]")
     if type(features) is not dict:
         return
     longest = limits.name_length
-    for name, value in features.items():
-        if len(name) > longest:
-            raise _long("names", longest, name, name[:40])
+    for at, (name, value) in enumerate(features.items()):
+        if len(name) > longest:  # a pointer would tell it
+            told = Told(f"name {at + 1} of the row of {len(name)} characters")
+            raise InvalidBlock("features", f"names of at most {longest} characters", told, path="[0]")
         kind = type(value)
         if kind is str and len(value) > longest:
-            raise _long("strings", longest, value, name)
+            raise _long(longest, value, name)
         if kind is list:
             if len(value) > limits.features:
-                raise InvalidBlock("features", f"at most {limits.features} values", len(value), path=_key(name))
+                told = Told(f"{len(value)} values")
+                raise InvalidBlock("features", f"at most {limits.features} values", told, path=_key(name))
             for item in value:
                 if type(item) is str and len(item) > longest:
-                    raise _long("strings", longest, item, name)
+                    raise _long(longest, item, name)
 
 
-def _long(what: str, longest: int, value: str, name: str) -> InvalidBlock:
-    return InvalidBlock("features", f"{what} of at most {longest} characters", value, path=_key(name))
+def _long(longest: int, value: str, name: str) -> InvalidBlock:
+    return InvalidBlock("features", f"strings of at most {longest} characters", value, path=_key(name))
 
 
 def _key(name: str) -> str:
@@ -317,8 +321,7 @@ _MISSING = re.compile(r"missing required field `(?P<field>.*)`$", re.DOTALL)
 class _NonFinite(str):
     """A number of the body that is not finite, as it was written."""
 
-    def __repr__(self) -> str:
-        return str(self)
+    __slots__ = ()
 
 
 def _number(text: str) -> float | _NonFinite:
@@ -335,31 +338,30 @@ def explained(data: bytes, error: Exception) -> InvalidBody:
     if isinstance(error, msgspec.ValidationError):
         match = _AT.match(str(error))
         what, path = (match["what"], match["path"] or "$") if match else (str(error), "$")
-        if what.startswith("Number out of range"):
+        if "out of range" in what:
             found = _non_finite(data)
             if found is not None:
                 return found
         tokens = tokens_of(path.replace("[...]", ""))
         field = _FIELD.search(what)
         if field:
-            return InvalidBody(
-                "body",
-                "no other fields than the described ones",
-                field["field"],
-                pointer=pointer_of([*tokens, field["field"]]),
-            )
+            name = field["field"]
+            place = names_in([*tokens, name])
+            told = name if len(place) > len(tokens) else Told(f"a name of {len(name)} characters")
+            return InvalidBody("body", "no other fields than the described ones", told, pointer=pointer_of(place))
         missing = _MISSING.search(what)
         if missing:
-            return InvalidBody("body", f"a {missing['field']}", pointer=pointer_of([*tokens, missing["field"]]))
-        refused = InvalidBody("body", what[:1].lower() + what[1:], path=pointer_of(tokens))
-        refused.expected = what.removeprefix("Expected ")
-        refused.errors = [{"pointer": pointer_of(tokens), "message": what}]
-        return refused
+            told = f"the field {missing['field']}, which is missing"
+            return InvalidBody("body", told, pointer=pointer_of([*tokens, missing["field"]]))
+        pointer = pointer_of(tokens)
+        return InvalidBody("body", of_validator(what), path=pointer, pointer=pointer)
     if isinstance(error, RecursionError):
         return MalformedBody("body", "JSON that nests less deeply", pointer="")
     found = _non_finite(data)
     if found is not None:
         return found
+    if isinstance(error, UnicodeDecodeError):
+        return MalformedBody("body", "JSON in UTF-8", pointer="")
     return MalformedBody("body", f"JSON in UTF-8 ({error})", pointer="")
 
 
@@ -372,13 +374,8 @@ def _non_finite(data: bytes) -> InvalidBody | None:
     if place is None:
         return None
     tokens, text = place
-    return InvalidBody(
-        "number",
-        "a finite number",
-        _NonFinite(text[:40]),
-        path=pointer_of(tokens),
-        pointer=pointer_of(tokens),
-    )
+    pointer = pointer_of(names_in(tokens))
+    return InvalidBody("number", "a finite number", Told(kind_of_number(text)), path=pointer, pointer=pointer)
 
 
 def _place(document: Any) -> tuple[list[str | int], str] | None:

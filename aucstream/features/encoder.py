@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.errors import InvalidBlock, InvalidParams, Told
 from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.kernels.linear import all_finite
 
@@ -113,7 +113,7 @@ class Encoder(abc.ABC):
     def _check_columns(self, n: int, most: int) -> None:
         if n > most:
             learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
-            raise InvalidBlock("features", learned, n)
+            raise InvalidBlock("features", learned, Told(f"{n} columns"))
 
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock where an array of n columns may not be scored."""

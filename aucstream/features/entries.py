@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,14 +71,22 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
         else:
             raise InvalidBlock("feature", VALUES, value, path=f"{path}[{name!r}]")
     if made and len({name for name, _, _ in entries}) < len(entries):
-        seen: set[Name] = set()
-        for name, _, _ in entries:
-            if name in seen:
-                raise InvalidBlock(
-                    "feature", "names that differ: a one-hot name=value meets another feature", name, path=path
-                )
-            seen.add(name)
+        raise _met(x, path)
     return entries
+
+
+def _met(x: Mapping[Any, Any], path: str) -> InvalidBlock:
+    """Return the error for a one-hot name that another feature has, too; it names the one-hot feature."""
+    made = [
+        (key, f"{key}={member}")
+        for key, value in x.items()
+        if value is not None and not isinstance(value, (bool, np.bool_, numbers.Real))
+        for member in ([value] if isinstance(value, str) else set(value) if isinstance(value, Iterable) else ())
+    ]
+    names = [name for _, name in made]
+    key, name = next(((key, name) for key, name in made if names.count(name) > 1 or name in x), made[0])
+    told = "names that differ: a one-hot name=value meets another feature"
+    return InvalidBlock("feature", told, name, path=f"{path}[{key!r}]")
 
 
 def finite_value(value: Any, name: Name, path: str) -> float:
