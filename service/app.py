@@ -49,6 +49,16 @@ TITLE = "aucstream"
 SUMMARY = "Streaming AUC maximization: models that learn one labelled example at a time and rank the next."
 
 
+ANYWHERE = (  # what any request may be refused with before a route sees it
+    errors.BadRequest,
+    errors.UrlTooLong,
+    errors.HeadTooLarge,
+    errors.NotImplementedHere,
+    errors.VersionNotSupported,
+    errors.Overloaded,
+)
+
+
 class Service(FastAPI):
     """FastAPI behind one plain middleware that serves the hot calls itself."""
 
@@ -153,7 +163,7 @@ def _guard(operation: dict[str, Any], role: Role | None) -> None:
     else:
         operation["security"] = [{scheme: [role.name.lower()]} for scheme in SCHEMES]
         add_problems(operation, Unauthorized, Forbidden)
-    add_problems(operation, HostRefused, errors.BadRequest, errors.UrlTooLong, errors.HeadTooLarge, errors.Overloaded)
+    add_problems(operation, HostRefused, *ANYWHERE)
     if "requestBody" in operation:
         add_problems(operation, errors.SlowRequest, errors.BadEncoding)
 

@@ -12,7 +12,8 @@ aucstream.errors.AucstreamError
     ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
     ├── BodyTooLarge, UnsupportedMedia, BadEncoding, PreconditionFailed
-    ├── BadRequest, HeadTooLarge, UrlTooLong, SlowRequest, Overloaded
+    ├── BadRequest, NotImplementedHere, VersionNotSupported
+    ├── HeadTooLarge, UrlTooLong, SlowRequest, Overloaded
     ├── QueueFull, PendingFull, TooManyModels, TooManyStreams
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
@@ -161,6 +162,14 @@ class BodyTooLarge(ServiceError):
 
 class UnsupportedMedia(ServiceError):
     """The content type is missing or not one of those accepted, or the body is encoded."""
+
+
+class NotImplementedHere(ServiceError):
+    """A method or a transfer coding that no path of this service knows."""
+
+
+class VersionNotSupported(ServiceError):
+    """A version of HTTP other than 1.0 and 1.1."""
 
 
 class BadEncoding(ServiceError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from service.errors import BodyTooLarge, Disconnected, Overloaded, SlowRequest, UnsupportedMedia
+from service.errors import BodyTooLarge, Disconnected, Overloaded, ServiceError, SlowRequest, UnsupportedMedia
 from service.inflate import ENCODINGS, Inflater
 from service.keys import Role
 
@@ -38,7 +38,7 @@ def _new_request_id() -> bytes:
     return b"%s-%x" % (_PREFIX, _counter)
 
 
-LATE = "aucstream.late"  # set in the scope when the client has stopped sending its body
+BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
 SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
 
 
@@ -50,6 +50,11 @@ class Reading:
     seconds: float
     inflate: bool
     held: int = 0
+
+
+def late() -> SlowRequest:
+    """Return the error of a body that does not come."""
+    return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
 
 
 class Exchange:
@@ -214,7 +219,7 @@ class Exchange:
             if hurry and parts:
                 self._hold(len(part) + (len(parts[0]) if len(parts) == 1 else 0))
                 if loop.time() - began > self.reading.seconds + size / SLOWEST:
-                    raise self._late()
+                    raise late()
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -246,12 +251,11 @@ class Exchange:
         part: bytes = message.get("body", b"")
         more: bool = message.get("more_body", False)
         self.bytes_in += len(part)
-        if more and not part and self.scope.get(LATE):
-            raise self._late()
+        if more and not part:
+            broken: ServiceError | None = self.scope.get(BROKEN)
+            if broken is not None:
+                raise broken
         return part, more
-
-    def _late(self) -> SlowRequest:
-        return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
 
     def _hold(self, size: int) -> None:
         reading = self.reading

@@ -69,6 +69,8 @@ TABLE: dict[type[AucstreamError], Entry] = {
     errors.BodyTooLarge: Entry(413, "body-too-large", "The body is over its limit"),
     errors.UnsupportedMedia: Entry(415, "unsupported-media-type", "The content type is not accepted here"),
     errors.BadRequest: Entry(400, "bad-request", "The bytes are not an HTTP request"),
+    errors.NotImplementedHere: Entry(501, "not-implemented", "No path knows this method or transfer coding"),
+    errors.VersionNotSupported: Entry(505, "version-not-supported", "HTTP 1.1 and 1.0 are spoken here"),
     errors.BadEncoding: Entry(422, "bad-encoding", "The body is not what its Content-Encoding says"),
     errors.UrlTooLong: Entry(414, "url-too-long", "The URL is over its limit"),
     errors.HeadTooLarge: Entry(431, "headers-too-large", "The headers are over their limit"),

@@ -2,27 +2,60 @@
 
 uvicorn bounds neither the head of a request nor the time it takes, and answers what it cannot parse in
 plain text. Here: the length of the URL, the size and number of the headers, the seconds for the head,
-the seconds without a byte of the body or of an answer that is read, the number of connections. Every
-refusal is a problem document.
+the seconds without a byte of the body or of an answer that is read, the number of connections. What RFC 9112
+wants refused is: two ways to say where a body ends, a transfer coding other than chunked, no Host or several,
+another version. Every refusal is a problem document, is counted and logged, and ends the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import http
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast
 
+import httptools
+from starlette.types import Message
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.errors import BadRequest, HeadTooLarge, Overloaded, ServiceError, SlowRequest, UrlTooLong
-from service.exchange import LATE
+from aucstream.errors import Told
+from service.errors import (
+    BadRequest,
+    HeadTooLarge,
+    NotImplementedHere,
+    Overloaded,
+    ServiceError,
+    SlowRequest,
+    UrlTooLong,
+    VersionNotSupported,
+)
+from service.exchange import BROKEN, Exchange, Header, Reading, late
 from service.problems import CONTENT_TYPE, TABLE, problem_of
 from service.settings import Settings
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
 LINGER_SECONDS = 2.0  # for a refused client to read its answer
+
+CLOSING = {"Connection": "close"}
+VERSIONS = ("1.1", "1.0")
+NO_READING = Reading(0, 0.0, inflate=False)
+
+# What the parser says -> what was expected. Anything else is told in its words: they quote nothing.
+REASONS = {
+    "Invalid character in Content-Length": ("Content-Length", "digits only"),
+    "Empty Content-Length": ("Content-Length", "digits"),
+    "Content-Length overflow": ("Content-Length", "a smaller number"),
+    "Duplicate Content-Length": ("Content-Length", "this header once"),
+    "Transfer-Encoding can't be present with Content-Length": ("Transfer-Encoding", "it or Content-Length, not both"),
+    "Content-Length can't be present with Transfer-Encoding": ("Transfer-Encoding", "it or Content-Length, not both"),
+    "Invalid `Transfer-Encoding` header value": ("Transfer-Encoding", "chunked, once"),
+    "Empty Transfer-Encoding": ("Transfer-Encoding", "chunked"),
+}
+OTHER_VERSION = ("Invalid HTTP version", "Pause on PRI/Upgrade")
+_REQUEST_LINE = re.compile(rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) \S+ HTTP/\d\.\d\r$", re.MULTILINE)
 
 HEAD, BODY, DONE = range(3)  # what is expected next: a head, the rest of a body, nothing (or the next head)
 
@@ -40,6 +73,19 @@ class Gate:
     serving: int = 0
     lingering: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
+    fixed: list[Header] = field(default_factory=list)  # headers of every answer
+    ended: Callable[[Exchange], None] | None = None  # told of what was refused here
+
+
+class Ended(asyncio.Event):
+    """An event that stays set: there is nothing more to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set()
+
+    def clear(self) -> None:
+        """Change nothing."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -54,11 +100,14 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._expected = HEAD
         self._since = self._heard = self.loop.time()
+        self.url = b""
         self._head_size = 0
         self._received = self._seen = 0
         self._unsent = -1
         self._refusal: ServiceError | None = None
         self._told = False
+        self._dropping = False  # nothing more is parsed
+        self._last: ServiceError | None = None  # to be told after the answers that are due
         self._active: RequestResponseCycle | None = None
         gate = self.gate
         self._refused = gate.serving >= gate.connections  # from the start
@@ -88,13 +137,22 @@ class Protocol(HttpToolsProtocol):
                 self.transport.write_eof()
             return
         self._received += len(data)
+        if self._dropping:
+            return
         before = self._expected
-        super().data_received(data)
-        if before == HEAD == self._expected and self.parser is not None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # there is nothing to upgrade to: it is answered as it stands
+            self._dropping = True
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError as error:
+            self._end(self._refusal or refusal_of(error, data))
+        if before == HEAD == self._expected and not self._dropping:
             # the parser keeps a header until it has ended: its end may never come
             self._head_size += len(data)
-            if self._head_size > self.gate.head_bytes + self.gate.url_bytes and not self.transport.is_closing():
-                self._close(self._head_too_large())
+            if self._head_size > self.gate.head_bytes + self.gate.url_bytes:
+                self._end(self._head_too_large())
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active = cycle
@@ -127,6 +185,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A body may follow."""
+        self._check_head()
         super().on_headers_complete()
         self._expected = BODY
         self._heard = self.loop.time()
@@ -137,9 +196,45 @@ class Protocol(HttpToolsProtocol):
         self._expected = DONE
         self._since = self.loop.time()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer what the parser refused and close the connection."""
-        self._close(self._refusal or BadRequest("request", "HTTP/1.1"))
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or tell what came after the last."""
+        super().on_response_complete()
+        if self._last is not None and self.cycle.response_complete and not self.transport.is_closing():
+            self._close(self._last)
+
+    def _check_head(self) -> None:
+        version = self.parser.get_http_version()
+        if version not in VERSIONS:
+            self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Told(version)))
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(NotImplementedHere("method", "one that this service knows", Told("CONNECT")))
+        hosts = 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding":
+                if version == "1.0":
+                    self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Told("both")))
+                if value.lower() != b"chunked":
+                    self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._refuse(BadRequest("Host", "this header once", Told("none" if hosts == 0 else "several")))
+        if self.url[:1] != b"/":
+            self._take_target()
+
+    def _take_target(self) -> None:
+        """Take a whole URL for its path; it names the host whatever `Host` says (RFC 9112, 3.2.2)."""
+        try:
+            url = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
+            url = None
+        if url is None or (url.schema or b"").lower() not in (b"http", b"https") or not url.host:
+            self._refuse(BadRequest("target", "a path or an http URL", self.url.decode("latin-1")))
+        host = b"[%s]" % url.host if b":" in url.host else url.host
+        if url.port is not None:
+            host += b":%d" % url.port
+        self.headers[:] = [*((name, value) for name, value in self.headers if name != b"host"), (b"host", host)]
+        self.url = (url.path or b"/") + (b"?" + url.query if url.query else b"")
 
     # ---- time --------------------------------------------------------------------------------
 
@@ -177,9 +272,7 @@ class Protocol(HttpToolsProtocol):
             self._heard = now
         elif now - self._heard > self.gate.body_seconds:
             self._heard = now
-            self._count(SlowRequest)
-            cast("dict[str, Any]", self.cycle.scope)[LATE] = True
-            self.cycle.message_event.set()  # whoever waits for the body finds out
+            self._break(late())
 
     # ---- refusals ----------------------------------------------------------------------------
 
@@ -187,9 +280,33 @@ class Protocol(HttpToolsProtocol):
         gate = self.gate
         return HeadTooLarge("headers", f"at most {gate.headers} headers, {gate.head_bytes} bytes in all")
 
-    def _refuse(self, error: ServiceError) -> None:
+    def _refuse(self, error: ServiceError) -> NoReturn:
         self._refusal = error
-        raise error  # the parser stops, and `send_400_response` is called
+        raise error  # the parser stops, and raises
+
+    def _end(self, error: ServiceError) -> None:
+        """Parse no more, and tell why: the request whose body is broken, or after the answers that are due."""
+        self._dropping = True
+        answered = self.cycle is None or self.cycle.response_complete
+        if self._expected == BODY:
+            if answered:
+                self.transport.close()
+            else:
+                error.headers.update(CLOSING)
+                self._break(error)
+        elif answered:
+            self._close(error)
+        else:
+            self._last = error
+
+    def _break(self, error: ServiceError) -> None:
+        """Let whoever waits for the body find out that no more will come."""
+        self._count(type(error))
+        cycle = self.cycle
+        cast("dict[str, Any]", cycle.scope)[BROKEN] = error
+        cycle.keep_alive = False
+        waited, cycle.message_event = cycle.message_event, Ended()
+        waited.set()
 
     def _close(self, error: ServiceError) -> None:
         """Answer, and let the client read it: to close while it still sends would take the answer from it."""
@@ -209,19 +326,53 @@ class Protocol(HttpToolsProtocol):
 
     def _write(self, error: ServiceError) -> None:
         self._count(type(error))
-        status, body, headers = problem_of(error, "-")
+        begun = bool(self.url)  # then the parser knows the method
+        method = self.parser.get_method().decode() if begun else "-"
+        scope = {"method": method, "path": "", "query_string": b"", "headers": self.headers or []}
+        exchange = Exchange(scope, _nothing, _nowhere, self.gate.fixed, NO_READING)
+        exchange.began -= self.loop.time() - self._since
+        exchange.status, body, headers = problem_of(error, exchange.request_id.decode())
+        exchange.bytes_out = len(body)
         lines = [
-            f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}",
-            f"content-type: {CONTENT_TYPE.decode()}",
-            f"content-length: {len(body)}",
-            *(f"{name.lower()}: {value}" for name, value in headers.items() if name.lower() != "connection"),
-            "connection: close",
+            b"HTTP/1.1 %d %s" % (exchange.status, http.HTTPStatus(exchange.status).phrase.encode()),
+            *(b"%s: %s" % header for header in self.server_state.default_headers),
+            b"content-type: " + CONTENT_TYPE,
+            b"content-length: %d" % len(body),
+            *(b"%s: %s" % header for header in exchange.headers),
+            *(f"{name.lower()}: {value}".encode() for name, value in headers.items() if name.lower() != "connection"),
+            b"connection: close",
         ]
-        self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + (body if method != "HEAD" else b""))
+        if self.gate.ended is not None:
+            self.gate.ended(exchange)
 
     def _count(self, kind: type[ServiceError]) -> None:
         name = TABLE[kind].type
         self.gate.refused[name] = self.gate.refused.get(name, 0) + 1
+
+
+async def _nothing() -> Message:
+    raise AssertionError("the request was refused before its body")
+
+
+async def _nowhere(_message: Message) -> None:
+    raise AssertionError("the answer is written here")
+
+
+def refusal_of(error: httptools.HttpParserError, data: bytes) -> ServiceError:
+    """Return what is told of bytes that the parser refused."""
+    reason = str(error)
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        line = _REQUEST_LINE.search(data)
+        if line is not None and line[1].decode() not in http.HTTPMethod.__members__:
+            return NotImplementedHere("method", "one that this service knows", Told(line[1].decode()))
+    if reason in OTHER_VERSION:
+        return VersionNotSupported("HTTP version", "1.1 or 1.0", Told("another"))
+    if isinstance(error, httptools.HttpParserCallbackError):  # raised by what took the URL apart
+        return BadRequest("target", "a path or an http URL, in ASCII")
+    if reason in REASONS:
+        return BadRequest(*REASONS[reason])
+    return BadRequest("request", "HTTP/1.1 (RFC 9112)", Told(reason[:1].lower() + reason[1:]))
 
 
 def protocol_of(settings: Settings) -> type[Protocol]:
@@ -233,5 +384,6 @@ def protocol_of(settings: Settings) -> type[Protocol]:
         settings.max_headers,
         settings.head_seconds,
         settings.body_seconds,
+        fixed=[(b"aucstream-durability", settings.durability.encode())],
     )
     return type("Protocol", (Protocol,), {"gate": gate})

@@ -102,6 +102,7 @@ def server_of(app: Service, settings: Settings) -> Server:
     """Return the server of an application; it ends when recovery fails."""
     protocol = protocol_of(settings)
     app.watch.gate = protocol.gate
+    protocol.gate.ended = app.watch.refused
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -79,6 +79,11 @@ class Watch:
                 )
             )
 
+    def refused(self, exchange: Exchange) -> None:
+        """Count a request that was refused before it came to a route."""
+        self.in_flight += 1
+        self.ended(exchange)
+
     def _cell(self, route: str | None, method: str, status: int) -> Cell:
         method = _known(method)
         key = (route, method, status)

@@ -127,12 +127,20 @@ class Problem(ClientError):
             _BY_STATUS[code] = cls
 
 
-class InvalidRequest(Problem, status=(400, 405, 413, 414, 415, 421, 422, 431), type="invalid-request"):
+class InvalidRequest(Problem, status=(400, 405, 413, 414, 415, 421, 422, 431, 501, 505), type="invalid-request"):
     """The request cannot be carried out as it is."""
 
 
 class BadRequest(InvalidRequest, type="bad-request"):
     """The bytes are not an HTTP request."""
+
+
+class NotImplementedThere(InvalidRequest, type="not-implemented"):
+    """No path knows this method or transfer coding."""
+
+
+class VersionNotSupported(InvalidRequest, type="version-not-supported"):
+    """HTTP 1.1 and 1.0 are spoken there."""
 
 
 class MethodNotAllowed(InvalidRequest, type="method-not-allowed"):

@@ -247,7 +247,7 @@ def test_another_path_is_404(service: Running, path: str) -> None:
 
 def test_bytes_that_are_not_http_get_a_problem_document(service: Running) -> None:
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
-        connection.sendall(b"NONSENSE\r\n\r\n")
+        connection.sendall(b"GET /livez HTTP/1.1\r\nX-Request-ID: no-host\r\n\r\n")
         answer = b""
         while part := connection.recv(4096):
             answer += part
@@ -255,6 +255,11 @@ def test_bytes_that_are_not_http_get_a_problem_document(service: Running) -> Non
     assert head.startswith(b"HTTP/1.1 400")
     assert b"application/problem+json" in head
     assert b"urn:aucstream:problem:bad-request" in body
+    assert service.logged('"request_id":"no-host"')
+    assert re.search(r'"request_id":"no-host",.*"route":"unmatched","method":"GET","status":400', service.log)
+    counted = service.http.get("/metrics").text
+    assert 'aucstream_connections_refused_total{reason="bad-request"}' in counted
+    assert 'aucstream_http_requests_total{method="GET",route="unmatched",status="4xx"}' in counted
 
 
 def test_request_id_and_trace_go_in_and_out(service: Running, model: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import socket
 import time
 import zlib
@@ -89,16 +90,87 @@ GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
         (GET % (b"/livez", b"X-A: b\r\n" * 20), 431, "headers-too-large"),
         (b"GET /livez HTTP/1.1\r\nX-Long: " + b"y" * 3_000, 431, "headers-too-large"),  # its end never comes
         (b"GET /livez HTTP/1.1\r\n" + b"Y" * 3_000, 431, "headers-too-large"),
-        (b"\x00\x01\x02\r\n\r\n", 400, "bad-request"),
-        (b"GET /livez HTTP/9.9\r\n\r\n", 400, "bad-request"),
-        (b"POST /v1/models/m/learn-one HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "bad-request"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", 400, "bad-request"),
     ],
 )
 def test_a_head_over_its_limit_is_refused(small: Local, request_: bytes, status: int, kind: str) -> None:
     with connected(small) as connection:
         connection.sendall(request_)
         raw_problem(rest(connection), status, kind)
+
+
+POST = b"POST /v1/models/m/predict-one HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: mine\r\n%s\r\n\r\nabc"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "told"),
+    [
+        (b"\x00\x01\x02\r\n\r\n", 400, "invalid method"),
+        (b"NONSENSE\r\n\r\n", 400, "invalid method"),
+        (b"BREW /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, "got BREW"),
+        (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, "got CONNECT"),
+        (b"PROPFIND /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 405, "GET, HEAD"),
+        (b"GET /livez HTTP/9.9\r\n\r\n", 505, "1.1 or 1.0"),
+        (b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n", 505, "got 2.0"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "1.1 or 1.0"),
+        (b"GET /livez\r\n\r\n", 505, "got 0.9"),
+        (b"GET /livez HTTP/1.1\r\n\r\n", 400, "Host"),
+        (GET % (b"/livez", b"Host: localhost\r\n"), 400, "got several"),
+        (GET % (b"/livez", b"A b: c\r\n"), 400, "invalid header token"),
+        (GET % (b"*", b""), 400, "target"),
+        (GET % (b"ftp://localhost/livez", b""), 400, "target"),
+        (GET % (b"/\xff", b""), 400, "url"),
+        (POST % b"Content-Length: -1", 400, "Content-Length: expected digits"),
+        (POST % b"Content-Length: 3, 3", 400, "Content-Length: expected digits"),
+        (POST % b"Content-Length:", 400, "Content-Length: expected digits"),
+        (POST % b"Content-Length: 3\r\nContent-Length: 4", 400, "Content-Length: expected this header once"),
+        (POST % b"Content-Length: 99999999999999999999", 400, "a smaller number"),
+        (POST % b"Content-Length: 3\r\nTransfer-Encoding: chunked", 400, "not both"),
+        (POST % b"Transfer-Encoding: chunked\r\nContent-Length: 3", 400, "not both"),
+        (POST % b"Transfer-Encoding: gzip, chunked", 501, "expected chunked"),
+        (POST % b"Transfer-Encoding: gzip", 501, "expected chunked"),
+        (POST % b"Transfer-Encoding: identity", 501, "expected chunked"),
+        (POST % b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", 400, "chunked, once"),
+        (POST.replace(b"/1.1", b"/1.0") % b"Transfer-Encoding: chunked", 400, "HTTP/1.0"),
+    ],
+)
+def test_what_is_not_http_is_told_what_is_wrong(small: Local, request_: bytes, status: int, told: str) -> None:
+    before = dict(small.app.watch.requests)
+    with connected(small) as connection:
+        connection.sendall(request_)
+        answer = rest(connection)
+    names = {400: "bad-request", 405: "method-not-allowed", 501: "not-implemented", 505: "version-not-supported"}
+    document = raw_problem(answer, status, names[status])
+    assert told in document["detail"]
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    assert b"\r\ndate: " in head
+    assert b"\r\nconnection: close" in head
+    assert b"\r\nx-request-id: %s\r\n" % document["request_id"].encode() in head
+    assert document["request_id"] == "mine" or b"mine" not in request_
+    counted = {key: n - before.get(key, 0) for key, n in small.app.watch.requests.items() if n != before.get(key, 0)}
+    assert [(key[2], n) for key, n in counted.items()] == [(f"{status // 100}xx", 1)]
+
+
+def test_a_whole_url_is_taken_and_names_the_host(small: Local) -> None:
+    close = b"Connection: close\r\n"
+    for target, status in ((b"http://localhost:1/livez?x", b"200"), (b"http://other.example/livez", b"421")):
+        with connected(small) as connection:
+            connection.sendall(GET % (target, close))
+            assert rest(connection).startswith(b"HTTP/1.1 " + status)
+
+
+def test_what_follows_a_good_request_is_refused_after_its_answer(small: Local) -> None:
+    with connected(small) as connection:
+        connection.sendall(GET % (b"/readyz", b"") * 2 + b"NONSENSE\r\n\r\n" + GET % (b"/readyz", b""))
+        found = rest(connection)
+    assert re.findall(rb"HTTP/1.1 (\d+)", found) == [b"200", b"200", b"400"]
+
+
+def test_a_stream_whose_chunks_break_keeps_what_came(small: Local) -> None:
+    start = b"POST /v1/models/m/learn-many HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    with connected(small) as connection:
+        chunk = b"%x\r\n%s\n\r\n" % (len(LEARN) + 1, LEARN)
+        connection.sendall(start + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"zz\r\n")
+        assert raw_problem(rest(connection), 400, "bad-request")["accepted"] == 1
 
 
 def test_a_head_within_its_limits_is_answered(small: Local) -> None:
