@@ -326,6 +326,18 @@ class Pipeline(RankingClassifier):
 
     # -- rows as a service gets them -------------------------------------------------------------------
 
+    def judge_as_before(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
+        """Return (score, probability) of a dict with the names of the dict before, all of them known.
+
+        None where `x` is another row: `check_rows` and `score_one` say what of it.
+        """
+        plan = self._encoder.score_plan
+        if plan.fill(x):
+            score = self._score_row(plan.idx, plan.buffer)
+            if -math.inf < score < math.inf:  # so its values were finite, too
+                return score, self._probability(score)
+        return None
+
     def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
         """Check rows that will be learned; change nothing.
 

@@ -128,16 +128,24 @@ async def ask(port: int, text: bytes, seconds: float, connections: int) -> tuple
     return [each for client in clients for each in client.times], sum(client.failed for client in clients)
 
 
-def load(port: int, path: str, body: bytes, seconds: float, connections: int) -> dict[str, float]:
-    """Return requests a second and latencies of one call."""
-    start = time.perf_counter()
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has taken, its threads included."""
+    told = Path(f"/proc/{pid}/stat").read_text()
+    fields = told.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load(port: int, path: str, body: bytes, seconds: float, connections: int, pid: int) -> dict[str, float]:
+    """Return requests a second, latencies, and the server's processor time a request, of one call."""
+    start, used = time.perf_counter(), processor_seconds(pid)
     found, failed = uvloop.run(ask(port, request(path, body), seconds, connections))
-    elapsed = time.perf_counter() - start
+    elapsed, used = time.perf_counter() - start, processor_seconds(pid) - used
     if failed:
         raise RuntimeError(f"{failed} of {len(found)} requests to {path} were not answered 200")
     times = sorted(found)
     return {
         "rate": len(times) / elapsed,
+        "cpu": used / len(times) * 1e6,
         "p50": times[len(times) // 2] * 1e3,
         "p99": times[int(len(times) * 0.99)] * 1e3,
     }
@@ -173,12 +181,12 @@ def main() -> None:
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-service-"))
     servers: list[subprocess.Popen[bytes]] = []
-    targets: list[tuple[str, int, str, bytes]] = []
+    targets: list[tuple[str, int, str, bytes, int]] = []
     try:
         port = free_port()
         bare = BARE.format(root=str(ROOT), port=port)
         servers.append(started([sys.executable, "-c", bare], port, "/"))
-        targets.append(("bare ASGI + msgspec", port, "/", LEARN))
+        targets.append(("bare ASGI + msgspec", port, "/", LEARN, servers[-1].pid))
         for durability in ("os", "disk"):
             port = free_port()
             flags = ["--port", str(port), "--data-dir", str(folder / durability), "--durability", durability]
@@ -187,22 +195,27 @@ def main() -> None:
             answer = call(port, "/v1/models/bench", spec, "PUT")
             if not answer.startswith(b"HTTP/1.1 201"):
                 raise RuntimeError(answer.decode())
-            targets.append((f"learn-one, {durability}", port, "/v1/models/bench/learn-one", LEARN))
+            targets.append((f"learn-one, {durability}", port, "/v1/models/bench/learn-one", LEARN, servers[-1].pid))
             if durability == "disk":
-                targets.append(("predict-one", port, "/v1/models/bench/predict-one", PREDICT))
+                targets.append(("predict-one", port, "/v1/models/bench/predict-one", PREDICT, servers[-1].pid))
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
         found: dict[str, list[dict[str, Any]]] = {name: [] for name, *_ in targets}
         for _ in range(told.rounds):  # interleaved, so that other load meets all of them
-            for name, port, path, body in targets:
-                found[name].append(load(port, path, body, told.seconds, told.connections))
+            for name, port, path, body, pid in targets:
+                found[name].append(load(port, path, body, told.seconds, told.connections, pid))
         best = {name: max(each, key=lambda one: one["rate"]) for name, each in found.items()}
         base = best["bare ASGI + msgspec"]["rate"]
+        cpu = {name: min(one["cpu"] for one in each) for name, each in found.items()}
         print(
             f"{len(LEARN)} bytes a body, {len(FEATURES)} features, {told.connections} connections, best of {told.rounds}"
         )
-        print(f"{'':24}{'requests/s':>12}{'of bare':>9}{'p50 ms':>9}{'p99 ms':>9}")
+        print(f"{'':24}{'requests/s':>12}{'of bare':>9}{'cpu us':>9}{'of bare':>9}{'p50 ms':>9}{'p99 ms':>9}")
         for name, each in best.items():
-            print(f"{name:24}{each['rate']:12,.0f}{each['rate'] / base:9.2f}{each['p50']:9.2f}{each['p99']:9.2f}")
+            share = cpu["bare ASGI + msgspec"] / cpu[name]
+            print(
+                f"{name:24}{each['rate']:12,.0f}{each['rate'] / base:9.2f}{cpu[name]:9.1f}{share:9.2f}"
+                f"{each['p50']:9.2f}{each['p99']:9.2f}"
+            )
     finally:
         for server in servers:
             server.terminate()

@@ -12,7 +12,7 @@ from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
 from service.exchange import Exchange, Reading
 from service.host import ModelHost
 from service.hot import HotCalls
-from service.keys import Keyring
+from service.keys import REST_SECONDS, Keyring
 from service.logs import place_of
 from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
 from service.watch import MODEL_ROUTE, Watch
@@ -33,7 +33,7 @@ class Edge:
             call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
             for call, handler in HotCalls(host).handlers.items()
         }
-        keyring = Keyring(host.directory.keys, host.settings.own_key())
+        keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
         self._admission = Admission(host.settings, keyring)
         told = host.settings
         self._reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate)

@@ -18,7 +18,7 @@ from aucstream.metrics import AUC
 
 Arrays = dict[str, NDArray[Any]]
 
-FEW = 16  # rows that the metrics take faster one by one (they are buffered) than as an array
+FEW = 16  # rows that metrics and models take faster one by one than as an array
 _LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 and 1
 
 
@@ -41,29 +41,29 @@ class Evaluation:
 
     def update(
         self,
-        signs: NDArray[np.float64],
-        scores: NDArray[np.float64],
+        signs: Sequence[float],
+        scores: Sequence[float],
         line: tuple[float, float] | None,
         *,
         judge: bool,
-        given: Sequence[float | None] = (),
+        given: Sequence[float | None] | None = None,
     ) -> None:
         """Take rows with finite scores; `line` is slope and intercept of the calibration before them.
 
         `given` are the probabilities of rows that were predicted before: those are judged by what
-        was answered then. Empty, or one a row (None: not predicted).
+        was answered then. One a row (None: not predicted), or none at all.
         """
-        sign_list, score_list = signs.tolist(), scores.tolist()
-        if signs.size <= FEW:
-            for sign, score in zip(sign_list, score_list, strict=True):
+        if len(signs) <= FEW:
+            for sign, score in zip(signs, scores, strict=True):
                 self.window.update(sign, score)
                 self.total.update(sign, score)
         else:
-            self.window.update_many(signs, scores)
-            self.total.update_many(signs, scores)
-        self.examples += signs.size
+            labels, values = np.array(signs), np.array(scores)
+            self.window.update_many(labels, values)
+            self.total.update_many(labels, values)
+        self.examples += len(signs)
         if judge:
-            self._judge(sign_list, score_list, line, given or [None] * len(sign_list))
+            self._judge(signs, scores, line, given or [None] * len(signs))
 
     def _judge(
         self,

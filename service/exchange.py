@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -39,7 +39,18 @@ def _new_request_id() -> bytes:
 
 
 BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
+WIRE = "aucstream.wire"  # in the scope: the connection, where it can be read and answered in one call
 SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
+
+
+class Wire(Protocol):
+    """A connection as its protocol knows it: a short way past ASGI's messages for one small request."""
+
+    def whole_body(self) -> bytes | None:
+        """Return the body if all of it is here; None: it must be received."""
+
+    def reply(self, status: int, head: bytes, body: bytes) -> bool:
+        """Write a whole answer, whose headers but for the date are `head`; False: it must be sent."""
 
 
 @dataclass
@@ -91,6 +102,7 @@ class Exchange:
         "send",
         "started",
         "status",
+        "wire",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> None:
@@ -102,6 +114,7 @@ class Exchange:
         self.reading = reading
         self.held = 0  # bytes of its body, as counted in `reading`
         self.send = send
+        self.wire: Wire | None = scope.get(WIRE)
         self.started = False
         self.finished = False
         self.began = time.perf_counter()
@@ -200,18 +213,15 @@ class Exchange:
         """
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge("body", f"at most {limit} bytes", self.content_length)
+        if self.content_encoding is None and self.wire is not None:  # nearly every body is here by now
+            whole = self.wire.whole_body()
+            if whole is not None and len(whole) <= limit:
+                self.bytes_in = len(whole)
+                return whole
         loop = asyncio.get_running_loop()
         began = loop.time()
         parts: list[bytes] = []
         size = 0
-        if self.content_encoding is None:  # nearly every body is one part
-            first, more = await self._part()
-            size = len(first)
-            if size > limit:
-                raise BodyTooLarge("body", f"at most {limit} bytes", size)
-            if not more:
-                return first
-            parts.append(first)
         async for part in self.chunks():
             size += len(part)
             if size > limit:
@@ -283,6 +293,10 @@ class Exchange:
         self.started = True
         self.status = status
         self.bytes_out = len(body)
+        if extra is None and self.wire is not None and self.method == "POST":
+            self.finished = self.wire.reply(status, b"".join([b"%s: %s\r\n" % header for header in headers]), body)
+            if self.finished:
+                return
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
         self.finished = True

@@ -240,7 +240,7 @@ class ModelHost:
                 if self._late():
                     task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-            await asyncio.to_thread(self._writer.stop)
+            await self._writer.stop()
             self._writer = None
         else:
             self.journal.close()
@@ -797,8 +797,9 @@ def _warm_up(spec: ModelSpec) -> None:
         Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
         evaluation = Evaluation(4)
         for _ in range(5):
-            evaluation.update(np.tile(signs, 5), np.tile(scores, 5), pipeline.calibration_line, judge=True)
-            evaluation.update(signs, scores, pipeline.calibration_line, judge=True)
+            for times in (5, 1):  # many rows take another way than few
+                told = np.tile(signs, times).tolist(), np.tile(scores, times).tolist()
+                evaluation.update(*told, pipeline.calibration_line, judge=True)
             evaluation.describe(None)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

@@ -286,12 +286,18 @@ class HotCalls:
                 checked_id(body.id)
             if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
                 check_features(body.features, self.limits)
-            rows: list[Features] = [body.features]
-            kind = model.pipeline.check_rows(rows, model.kind)
+            judged = judge_as_before(model, body.features)
+            if judged is None:
+                rows: list[Features] = [body.features]
+                kind = model.pipeline.check_rows(rows, model.kind)
+            else:
+                kind = model.kind
         except AucstreamError as error:
             raise located(error) from None
-        scores, probabilities = score(model, rows)
-        first = (scores[0], probabilities[0], model.seq)
+        if judged is None:
+            scores, probabilities = score(model, rows)
+            judged = scores[0], probabilities[0]
+        first = (*judged, model.seq)
         told = contributions(model, body.features) if body.explain else None
         if body.id is not None:
             predictions = Predictions()
@@ -639,12 +645,19 @@ def rows_stop(batch: Batch, mode: Mode) -> bool:
     return mode is Mode.ABORT and batch.with_ids
 
 
+def judge_as_before(model: Model, features: Features) -> tuple[float, float | None] | None:
+    """Return score and probability of a row with the names of the row before; None of any other row."""
+    if model.kind != "named" or type(features) is not dict:
+        return None
+    found = model.pipeline.judge_as_before(features)
+    if found is None:
+        return None
+    return found[0] + 0.0, found[1] if model.calibrated else None
+
+
 def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
-    if len(rows) == 1 and isinstance(rows[0], dict):  # 19 us instead of 88 at 20 features, the same bits
-        scores = np.array([model.pipeline.score_one(rows[0])])
-    else:
-        scores = model.pipeline.score_rows(rows)
+    scores = model.pipeline.score_rows(rows)
     if not np.isfinite(scores).all():
         raise NonFiniteScore("score", "a finite number")
     values: list[float] = (scores + 0.0).tolist()  # the journal keeps no negative zero

@@ -1,4 +1,4 @@
-"""API keys: made, listed and revoked by command, looked up by the service at every request.
+"""API keys: made, listed and revoked by command, looked up by the service in the file as it is now.
 
 DIR/keys.json (0600)   {"format": 1, "keys": [{"id", "name", "role", "created_at", "sha256"}]}
 
@@ -7,7 +7,8 @@ bits, not a word that a person chose: there is nothing to guess, so a slow hash 
 and would cost every request what it costs a stranger who sends wrong keys.
 
 The file is replaced as a whole (temporary file, fsync, rename, fsync of the folder), so a reader sees
-the old keys or the new ones, and a new stamp of the file tells a running service to read it again.
+the old keys or the new ones, and a new stamp of the file tells a running service to read it again: it
+looks at each request, but not twice within `REST_SECONDS`.
 Once there is a file, keys are needed, even when the last one has been revoked.
 """
 
@@ -23,6 +24,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +39,7 @@ FORMAT = 1
 PREFIX = "auc_"
 ID_BYTES = 5  # 8 letters of base32
 SECRET_BYTES = 32
+REST_SECONDS = 0.02  # a look costs a request as much as decoding its body
 MIN_OWN_KEY = 32  # letters of a key that an operator brings: it must be random, too
 
 
@@ -166,13 +169,17 @@ class Keyring:
         The file; need not be there.
     own : str, optional
         An admin key that the operator brings (`AUCSTREAM_ADMIN_KEY`, `AUCSTREAM_ADMIN_KEY_FILE`).
+    rest : float
+        Seconds after a look at the file in which it is not looked at again.
     """
 
-    def __init__(self, path: Path, own: str | None = None) -> None:
+    def __init__(self, path: Path, own: str | None = None, rest: float = 0.0) -> None:
         self._path = path
         self._own = None if own is None else hashlib.sha256(own.encode()).hexdigest()
         self._keys: dict[str, Key] = {}
         self._stamp: Stamp | None = None
+        self._rest = rest
+        self._next_look = 0.0
         self._needed = own is not None
 
     @property
@@ -204,6 +211,10 @@ class Keyring:
         return key.role if key is not None and same else None
 
     def _refresh(self) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._rest
         try:
             status = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):

@@ -20,7 +20,7 @@ from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from service.counts import Counts
 from service.errors import JournalGap, ModelFaulted
-from service.evaluation import Evaluation, part
+from service.evaluation import FEW, Evaluation, part
 from service.journal import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
 from service.rows import EventRow, Features, Rows, features_of, replayed
 from service.spec import ModelSpec, etag_of
@@ -221,27 +221,41 @@ class Model:
         weights: Sequence[float] | None,
         given: Sequence[Given] | None,
     ) -> list[float]:
-        sign_array = np.array(signs, dtype=np.float64)
-        scores = self.pipeline.learn_rows(
-            features, sign_array, None if weights is None else np.array(weights, dtype=np.float64)
-        )
-        known = np.isfinite(scores)
-        probabilities: list[float | None] = []
+        scores = self._learned_scores(features, signs, weights)
+        known = [at for at, score in enumerate(scores) if math.isfinite(score)]
         if given is not None:  # what was predicted is judged by what was answered then
-            scores = np.array(
-                [
-                    score if first is None or math.isnan(score) else first[0]
-                    for score, first in zip(scores.tolist(), given, strict=True)
-                ]
-            )
-            probabilities = [
-                None if first is None else first[1] for first, kept in zip(given, known.tolist(), strict=True) if kept
+            scores = [
+                score if first is None or math.isnan(score) else first[0]
+                for score, first in zip(scores, given, strict=True)
             ]
-        self.evaluation.update(sign_array[known], scores[known], self._line, judge=self.calibrated, given=probabilities)
-        if not known.all():
-            self.counts.refuse("non-finite-step", int(known.size - known.sum()))
-        values: list[float] = scores.tolist()
-        return values
+        if len(known) == len(scores):
+            self._judge(signs, scores, given)
+        else:
+            self.counts.refuse("non-finite-step", len(scores) - len(known))
+            self._judge(
+                [signs[at] for at in known],
+                [scores[at] for at in known],
+                None if given is None else [given[at] for at in known],
+            )
+        return scores
+
+    def _learned_scores(
+        self, features: Sequence[Features], signs: Sequence[float], weights: Sequence[float] | None
+    ) -> list[float]:
+        pipeline = self.pipeline
+        if len(signs) <= FEW:
+            each = weights or [1.0] * len(signs)
+            return list(map(pipeline.learn_row, features, signs, each))
+        scores: list[float] = pipeline.learn_rows(
+            features,
+            np.array(signs, dtype=np.float64),
+            None if weights is None else np.array(weights, dtype=np.float64),
+        ).tolist()
+        return scores
+
+    def _judge(self, signs: Sequence[float], scores: Sequence[float], given: Sequence[Given] | None) -> None:
+        probabilities = None if given is None else [None if first is None else first[1] for first in given]
+        self.evaluation.update(signs, scores, self._line, judge=self.calibrated, given=probabilities)
 
     def _advance(self, rows: int) -> None:
         self.seq += rows

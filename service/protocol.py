@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NoReturn, cast
 import httptools
 from starlette.types import Message
 from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from aucstream.errors import Told
 from service.errors import (
@@ -32,7 +32,7 @@ from service.errors import (
     UrlTooLong,
     VersionNotSupported,
 )
-from service.exchange import BROKEN, Exchange, Header, Reading, late
+from service.exchange import BROKEN, WIRE, Exchange, Header, Reading, late
 from service.problems import CONTENT_TYPE, TABLE, problem_of
 from service.settings import Settings
 
@@ -158,12 +158,37 @@ class Protocol(HttpToolsProtocol):
         self._active = cycle
         super()._start_asgi_task(cycle, app)
 
+    # ---- past ASGI's messages, for one small request -----------------------------------------
+
+    def whole_body(self) -> bytes | None:
+        """Return the body of the request being served if all of it is here."""
+        cycle = self._active
+        if cycle is None or cycle.more_body or cycle.disconnected or self.flow.read_paused:
+            return None
+        return bytes(cycle.body)
+
+    def reply(self, status: int, head: bytes, body: bytes) -> bool:
+        """Write a whole answer at once, as `RequestResponseCycle.send` does it in two messages; False: it must."""
+        cycle = self._active
+        if cycle is None or cycle.response_started or cycle.disconnected or not cycle.keep_alive:
+            return False
+        if self.flow.write_paused:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        always = b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
+        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], always, head, body))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
     # ---- the parser's calls ------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a request; an answer that nobody reads can be ended by its handler."""
         super().on_message_begin()
         self.scope["aucstream.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
+        self.scope[WIRE] = self  # type: ignore[literal-required]
         if self._expected != HEAD:
             self._expected = HEAD
             self._since = self.loop.time()

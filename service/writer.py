@@ -1,6 +1,8 @@
 """The one thread that writes the journal.
 
-What arrives while a transaction is being flushed is the next transaction. Outcomes go back to the
+What arrives while a transaction is being flushed is the next transaction; what one round of the event
+loop brings is handed over at its end, in one piece: a thread that is woken for each request costs more
+than the requests, and would find one of them each time. Outcomes go back to the
 event loop in the order of the transactions. After a failed write or flush nothing is tried again
 on that file: every command from then on fails, until the process starts anew.
 """
@@ -23,7 +25,7 @@ from service.journal import Command, Journal, Outcome
 
 log = logging.getLogger("aucstream")
 
-GROUP = 1_024  # commands per transaction at most
+GROUP = 1_024  # commands after which a transaction takes no more
 Ticket = tuple[Command, Any]  # the command, and what its sender wants back with the outcome
 Done = Callable[[Sequence[tuple[Any, Outcome]], BaseException | None], None]
 
@@ -36,7 +38,8 @@ class Writer:
         self._loop = loop
         self._done = done
         self._commits = commits
-        self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        self._gathered: list[Ticket] = []  # in this round of the loop
+        self._queue: queue.SimpleQueue[list[Ticket] | None] = queue.SimpleQueue()  # no empty lists
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self.failed: str | None = None
 
@@ -46,12 +49,20 @@ class Writer:
 
     def submit(self, command: Command, token: object) -> None:
         """Hand a command over; `done` will get `token` back."""
-        self._queue.put((command, token))
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append((command, token))
 
-    def stop(self) -> None:
-        """Finish what was submitted, close the journal, end the thread (blocks)."""
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
+
+    async def stop(self) -> None:
+        """Finish what was submitted, close the journal, end the thread."""
+        self._hand_over()
         self._queue.put(None)
-        self._thread.join()
+        await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
         stopping = False
@@ -66,7 +77,7 @@ class Writer:
                 if item is None:
                     stopping = True
                     break
-                group.append(item)
+                group += item
                 if len(group) >= GROUP:
                     break
                 try:

@@ -264,13 +264,8 @@ class RankingClassifier(base.MiniBatchClassifier):
                     return scores
                 self.put_back(kept)
             self._encoder.rewind(mark)
-        scores = np.empty(len(rows))
-        for number, x in enumerate(rows):
-            try:
-                scores[number] = self._learn_dict(x, signs.item(number), weights.item(number))
-            except NonFiniteStep:
-                scores[number] = math.nan
-        return scores
+        each = zip(rows, signs.tolist(), weights.tolist(), strict=True)
+        return np.array([self.learn_row(x, sign, weight) for x, sign, weight in each])
 
     # -- arrays ----------------------------------------------------------------------------------
 
@@ -387,6 +382,15 @@ class RankingClassifier(base.MiniBatchClassifier):
                     part = slice(a + c, a + d)
                     scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
         return scores
+
+    def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
+        """Learn one row that `check_rows` has passed; return as `learn_rows` what its row would be."""
+        if not isinstance(x, Mapping):
+            return self.learn_rows([x], np.array([sign]), np.array([weight])).item()
+        try:
+            return self._learn_dict(x, sign, weight)
+        except NonFiniteStep:
+            return math.nan
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:
         """Return the scores of rows that `check_rows` has passed; unknown names and columns count nothing."""
