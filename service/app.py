@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
@@ -31,6 +31,7 @@ from service.keys import Role
 from service.logs import Sink
 from service.metrics import Metrics
 from service.problems import CONTENT_TYPE, logged, problem_of
+from service.query import known_query
 from service.routes.evaluation import evaluation_router
 from service.routes.events import events_router
 from service.routes.health import health_router
@@ -84,18 +85,24 @@ class Service(FastAPI):
             redirect_slashes=False,
             openapi_url=None,
         )
-        routers = (
+        calls = (
             models_router(self.model_host),
             learning_router(),
             evaluation_router(self.model_host),
             snapshots_router(self.model_host),
             events_router(self.model_host, self.streams),
+        )
+        others = (
             health_router(self.model_host, Metrics(self.model_host, self.watch, self.streams)),
             pages_router(),
         )
-        for router in routers:
+        for router in calls:
+            self.include_router(router, dependencies=[Depends(known_query)])
+        for router in others:  # a probe or a page may add what it likes
             self.include_router(router)
-        self._places = [route for router in routers for route in router.routes if isinstance(route, Route | APIRoute)]
+        self._places = [
+            route for router in (*calls, *others) for route in router.routes if isinstance(route, Route | APIRoute)
+        ]
         self.add_exception_handler(HTTPException, self._unrouted)
         for kind in (AucstreamError, Disconnected, Exception):
             self.add_exception_handler(kind, _answer)
@@ -138,6 +145,8 @@ class Service(FastAPI):
                 for method, operation in operations.items():
                     _tidy(operation)
                     _guard(operation, role_needed(method.upper(), path))
+                    if path.startswith("/v1/"):
+                        add_problems(operation, InvalidQuery)
                     for parameter in operation.get("parameters", ()):
                         if parameter["in"] == "path":
                             parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}

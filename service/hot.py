@@ -11,7 +11,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import IO, Any, NamedTuple
-from urllib.parse import parse_qs
 
 import msgspec
 import numpy as np
@@ -38,6 +37,7 @@ from service.keys import Role
 from service.lines import LineReader
 from service.model import Learned, Model
 from service.problems import MAX_ERRORS, detail_of, field_errors
+from service.query import checked_query
 from service.rows import (
     Features,
     LabelBody,
@@ -200,6 +200,15 @@ def _counted(handler: Handler) -> Handler:
     return counting
 
 
+def _without_query(handler: Handler) -> Handler:
+    async def checking(exchange: Exchange, model: Model) -> None:
+        if exchange.query:
+            checked_query(exchange.query, ())
+        await handler(exchange, model)
+
+    return checking
+
+
 class HotCalls:
     """Handlers by the last part of the path."""
 
@@ -209,9 +218,9 @@ class HotCalls:
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
         self.spooled = 0  # bytes of answers that wait for the end of their requests
         self.handlers = {
-            "learn-one": _counted(self.learn_one),
-            "predict-one": _counted(self.predict_one),
-            "label-one": _counted(self.label_one),
+            "learn-one": _counted(_without_query(self.learn_one)),
+            "predict-one": _counted(_without_query(self.predict_one)),
+            "label-one": _counted(_without_query(self.label_one)),
             "learn-many": _counted(self.learn_many),
             "label-many": _counted(self.label_many),
             "predict-many": _counted(self.predict_many),
@@ -683,11 +692,7 @@ def on_error(exchange: Exchange) -> bool:
     """Return whether bad lines are skipped (`?on_error=abort|skip`)."""
     if not exchange.query:
         return False
-    values = parse_qs(exchange.query.decode("latin-1"), keep_blank_values=True)
-    unknown = sorted(set(values) - {"on_error"})
-    if unknown:
-        raise InvalidQuery("query", "no parameter but on_error", unknown[0])
-    value = values["on_error"][-1]
+    value = checked_query(exchange.query, ("on_error",)).get("on_error", "abort")
     if value not in ("abort", "skip"):
         raise InvalidQuery("on_error", "abort or skip", value)
     return value == "skip"

@@ -1,6 +1,8 @@
 """Bodies of the hot calls: JSON bytes to checked rows, with the field named when they are refused.
 
-Where a name stands twice in one JSON object, the last value counts (as in most JSON readers).
+A name that stands twice in one JSON object is refused. msgspec takes the last without a word; but each name has
+its colon, so a body with no more colons than decoded names has none twice: a count, where a second reading would
+cost more than the first.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +70,7 @@ _EVENT = msgspec.json.Decoder(EventRow | None)
 ERASED = b"null"  # in an event: a row whose raw record was removed on request
 _encode = msgspec.json.Encoder().encode
 _PREDICT = msgspec.json.Decoder(PredictBody)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -136,25 +139,72 @@ class Predictions:
 def learn_body(data: bytes | msgspec.Raw) -> LearnBody:
     """Decode one learn body, or raise InvalidBody naming the field."""
     try:
-        return _LEARN.decode(data)
+        body = _LEARN.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explained(bytes(data), error) from None
+    features = body.features
+    names = 2 + (len(features) if type(features) is dict else 0) + (body.weight != 1.0) + (body.id is not None)
+    text = data if type(data) is bytes else bytes(data)
+    if text.count(b":") != names:
+        _look_closer(text, names, features, body.id)
+    return body
 
 
 def predict_body(data: bytes | msgspec.Raw) -> PredictBody:
     """Decode one predict body, or raise InvalidBody naming the field."""
     try:
-        return _PREDICT.decode(data)
+        body = _PREDICT.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explained(bytes(data), error) from None
+    features = body.features
+    names = 1 + (len(features) if type(features) is dict else 0) + (body.id is not None) + body.explain
+    text = data if type(data) is bytes else bytes(data)
+    if text.count(b":") != names:
+        _look_closer(text, names, features, body.id)
+    return body
 
 
 def label_body(data: bytes | msgspec.Raw) -> LabelBody:
     """Decode one label body, or raise InvalidBody naming the field."""
     try:
-        return _LABEL.decode(data)
+        body = _LABEL.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explained(bytes(data), error) from None
+    text = data if type(data) is bytes else bytes(data)
+    if text.count(b":") != 2:
+        _look_closer(text, 2, [], body.id)
+    return body
+
+
+def _look_closer(data: bytes, names: int, features: Features, id_: str | None) -> None:
+    """Raise InvalidBody if a name stands twice; strings may hold colons, too, and fields their defaults."""
+    colons = data.count(b":") - names
+    if b"\\u003" not in data:  # a colon written so would make up for a name
+        if id_ is not None:
+            colons -= id_.count(":")
+        if colons and type(features) is dict:
+            colons -= "".join(features).count(":") + sum(map(_colons, features.values()))
+        if not colons or colons == len(_FIELDS.decode(data)) - names + len(features) * (type(features) is dict):
+            return
+    refuse_twice(data)
+
+
+def _colons(value: Any) -> int:
+    if type(value) is str:
+        return value.count(":")
+    return sum(map(_colons, value)) if type(value) is list else 0
+
+
+def refuse_twice(data: bytes) -> None:
+    """Raise InvalidBody if a name stands twice in an object of a body that can be decoded."""
+    try:
+        document = json.loads(data, object_pairs_hook=_unique)
+    except RecursionError:
+        raise MalformedBody("body", "JSON that nests less deeply", pointer="") from None
+    for tokens, value in _walked(document):
+        if isinstance(value, _Twice):
+            pointer = pointer_of(names_in([*tokens, value.name]))
+            raise InvalidBody("body", "each name once", Told("one that comes again"), path=pointer, pointer=pointer)
 
 
 def raw_list(data: bytes) -> list[msgspec.Raw]:
@@ -368,24 +418,38 @@ def explained(data: bytes, error: Exception) -> InvalidBody:
 def _non_finite(data: bytes) -> InvalidBody | None:
     try:
         document = json.loads(data, parse_constant=_NonFinite, parse_float=_number, parse_int=_integer)
-        place = _place(document)
     except (ValueError, RecursionError):
         return None
-    if place is None:
-        return None
-    tokens, text = place
-    pointer = pointer_of(names_in(tokens))
-    return InvalidBody("number", "a finite number", Told(kind_of_number(text)), path=pointer, pointer=pointer)
+    for tokens, value in _walked(document):
+        if isinstance(value, _NonFinite):
+            pointer = pointer_of(names_in(tokens))
+            return InvalidBody("number", "a finite number", Told(kind_of_number(value)), path=pointer, pointer=pointer)
+    return None
 
 
-def _place(document: Any) -> tuple[list[str | int], str] | None:
+class _Twice(dict[str, Any]):
+    """An object with a name that stands in it twice."""
+
+    name = ""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    marked = _Twice(found)
+    seen: set[str] = set()
+    marked.name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    return marked
+
+
+def _walked(document: Any) -> Iterator[tuple[list[str | int], Any]]:
+    """Yield each value of a document with its place, in the order in which they stand there."""
     stack: list[tuple[list[str | int], Any]] = [([], document)]
     while stack:
         tokens, value = stack.pop()
-        if isinstance(value, _NonFinite):
-            return tokens, str(value)
+        yield tokens, value
         if isinstance(value, dict):
             stack.extend(([*tokens, name], item) for name, item in reversed(value.items()))
         elif isinstance(value, list):
             stack.extend(([*tokens, at], value[at]) for at in range(len(value) - 1, -1, -1))
-    return None

@@ -15,7 +15,7 @@ from aucstream.features.maps import MAPS
 from aucstream.features.vocabulary import DEFAULT_CAPACITY
 from aucstream.pipeline import PipelineSpec
 from service.errors import InvalidBody, InvalidName, pointer_of
-from service.rows import explained
+from service.rows import explained, refuse_twice
 from service.settings import Settings
 
 SPEC_EXAMPLE: dict[str, Any] = {
@@ -102,6 +102,7 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
     """Read a spec, or raise InvalidBody naming the field."""
     try:
         document = msgspec.json.decode(body)
+        refuse_twice(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explained(body, error) from None
     try:

@@ -81,6 +81,15 @@ def document_type(service: Running, model: str, body: bytes) -> str:
         (b'{"label":1}', "invalid-body", "/features"),
         (b'{"features":{"a":1}}', "invalid-body", "/label"),
         (b'{"features":3,"label":1}', "invalid-body", "/features"),
+        (b'{"features":{"a":1,"b":2,"a":1},"label":1}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1,"\\u0061":1},"label":1}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1,"a":"\\u003a"},"label":1}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1,"a":"::"},"label":1}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1,"a":["::"]},"label":1,"id":"a:b"}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1},"label":1,"label":1}', "invalid-body", "/label"),
+        (b'{"features":{"a":1},"label":1,"features":{"a":1}}', "invalid-body", "/features"),
+        (b'{"features":{"a":{"x":1,"x":1}},"label":1}', "invalid-body", "/features/a/x"),
+        (b'{"features":[1],"label":1,"weight":1,"weight":1}', "invalid-body", "/weight"),
         (b'{"features":{"a":1},"label":1,"x/y":2}', "invalid-body", "/x~1y"),
         (b'{"features":{"a~/":{}},"label":1}', "invalid-features", "/features/a~0~1"),
         (b'{"features":{"a\\"]":[1]},"label":1}', "invalid-features", '/features/a"]'),
@@ -152,6 +161,35 @@ def test_no_answer_and_no_log_has_a_feature(service: Running, model: str) -> Non
         assert len(answer.text) < 1000
     assert service.logged(answers[-1].headers["x-request-id"])
     assert CANARY not in service.log
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"features":{"a:b":1,"c":"::","d":["x:","y:"],"e":"\\u003a"},"label":1,"id":"a:b","weight":1.0}',
+        b'{"features": {"a:b" : 1, "c" : null, "d":["x:","y:"]}, "label":1,"id": null, "weight":1}',
+        b'{"features":[1,2],"label":true,"weight":1.0,"id":":"}',
+        b'{"features":{},"label":0}',
+    ],
+)
+def test_a_colon_is_not_a_name(service: Running, model: str, body: bytes) -> None:
+    for call, sent in (("one", body), ("many", b"[" + body.replace(b'"a:b",', b'"a:c",') + b"]")):
+        assert service.raw(f"/v1/models/{model}/learn-{call}", sent).status_code == 200
+    predict = re.sub(rb',? *"(label|weight|id)": *("[^"]*"|[\w.]+)', b"", body)
+    assert service.raw(f"/v1/models/{model}/predict-one", predict[:-1] + b',"explain":false}').status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/roc", "/evaluation", "/weights", "/snapshot", "/events", "/predict-one", "/learn-many"]
+)
+def test_an_unknown_or_doubled_parameter_is_named(service: Running, model: str, path: str) -> None:
+    known = {"/weights": "top=1", "/events": "id=x", "/learn-many": "on_error=skip"}.get(path)
+    method = "DELETE" if path in ("", "/events") else "POST" if path[-4:] in ("-one", "many") else "GET"
+    for query, told in (("colour=1", "colour"), (f"{known}&{known}", "this parameter once")):
+        if known or query[0] == "c":
+            answer = service.http.request(method, f"/v1/models/{model}{path}?{query}")
+            assert told in problem(answer, 422, "invalid-query")["detail"]
+    assert service.describe(model)["seq"] == 0
 
 
 @pytest.mark.parametrize("call", ["learn-one", "learn-many", "predict-one", "predict-many"])

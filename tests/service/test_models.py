@@ -68,7 +68,17 @@ def test_models_are_listed_by_name_in_pages(service: Running) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=x", "limit=1001", "cursor=" + "x" * 129, "cursor=x", "cursor=page-1", "cursor=YWZ0ZXI6QQ"],
+    [
+        "limit=0",
+        "limit=x",
+        "limit=1001",
+        "cursor=" + "x" * 129,
+        "cursor=x",
+        "cursor=page-1",
+        "cursor=YWZ0ZXI6QQ",
+        "limit=1&limit=2",
+        "top=1",
+    ],
 )
 def test_a_bad_query_is_named(service: Running, query: str) -> None:
     document = problem(service.http.get(f"/v1/models?{query}"), 422, "invalid-query")
