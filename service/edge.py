@@ -36,7 +36,7 @@ class Edge:
         keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
         self._admission = Admission(host.settings, keyring)
         told = host.settings
-        self._reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate)
+        self._reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
         self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -60,6 +60,7 @@ class Reading:
     limit: int
     seconds: float
     inflate: bool
+    pace: int = 0  # bytes a second, over each `seconds` of waiting for a body of any length
     held: int = 0
 
 
@@ -247,11 +248,21 @@ class Exchange:
         inflater.end()
 
     async def _raw(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        reading = self.reading
         more = True
+        waited, came = 0.0, 0
         while more:
+            before = loop.time()
             part, more = await self._part()
+            waited += loop.time() - before  # not the time in which the service works on a part
+            came += len(part)
             if part:
                 yield part
+            if more and waited > reading.seconds:
+                if came < reading.pace * waited:
+                    raise late()
+                waited, came = 0.0, 0
 
     async def _part(self) -> tuple[bytes, bool]:
         """Return the next part, and whether more may come."""

@@ -100,6 +100,12 @@ class Settings(BaseSettings):
         description="time without a byte of a body, or of an answer being read; a JSON body has as long "
         "in all, and a second more for each 16 KiB",
     )
+    stream_bytes_per_second: int = Field(
+        default=64,
+        ge=0,
+        description="least pace of an NDJSON body or a snapshot, over each `body_seconds` that the service waits for it; "
+        "0: any",
+    )
     idle_seconds: Seconds = Field(default=30.0, description="time that an idle connection is kept")
     inflate: bool = Field(
         default=False, description="take bodies with Content-Encoding gzip or zstd; limits apply inflated"

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import re
+import select
 import socket
 import time
 import zlib
@@ -42,6 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         max_connections=CONNECTIONS,
         head_seconds=1.0,
         body_seconds=1.0,
+        stream_bytes_per_second=200,
         inflate=True,
     )
     assert running.create("m").status_code == 201
@@ -189,18 +191,22 @@ def test_a_slow_head_a_silent_body_and_a_dripping_one_are_ended(small: Local) ->
     body = connected(small)
     start = b"POST /v1/models/m/learn-one HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body.sendall(start + b"Content-Length: 100\r\n\r\n{")
-    stream = connected(small)
-    stream.sendall(
-        start.replace(b"learn-one", b"learn-many").replace(b"/json", b"/x-ndjson")
-        + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\n\r\n" % (len(LEARN) + 1, LEARN)
-    )
+    stream, crumbs = connected(small), connected(small)
+    for lines_ in (stream, crumbs):
+        lines_.sendall(
+            start.replace(b"learn-one", b"learn-many").replace(b"/json", b"/x-ndjson")
+            + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\n\r\n" % (len(LEARN) + 1, LEARN)
+        )
     drip = connected(small)
     drip.sendall(start + b"Content-Length: 1000\r\n\r\n")
     begun = time.monotonic()
-    refused = b""
+    refused, cut = b"", []
     drip.settimeout(0.2)
     while not refused and time.monotonic() - begun < 20:
         try:
+            if not cut:
+                crumbs.sendall(b"1\r\n \r\n")
+                cut = select.select([crumbs], [], [], 0)[0]
             drip.sendall(b" ")
             refused = drip.recv(4096)
         except TimeoutError:
@@ -209,10 +215,10 @@ def test_a_slow_head_a_silent_body_and_a_dripping_one_are_ended(small: Local) ->
     assert rest(silent) == b""
     raw_problem(rest(head), 408, "slow-request")
     raw_problem(rest(body), 408, "slow-request")
-    document = raw_problem(rest(stream), 408, "slow-request")
-    assert document["accepted"] == 1  # what came is learned, and told
+    for lines_ in (stream, crumbs):
+        assert raw_problem(rest(lines_), 408, "slow-request")["accepted"] == 1  # what came is learned, and told
     assert time.monotonic() - begun < 15
-    for connection in (silent, head, body, stream, drip):
+    for connection in (silent, head, body, stream, crumbs, drip):
         connection.close()
 
 
