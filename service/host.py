@@ -54,6 +54,7 @@ from service.journal import (
     ModelRecord,
     Outcome,
     Prune,
+    Release,
     Retain,
     Retained,
     Settled,
@@ -76,6 +77,14 @@ PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
 RETAIN_STEP_SECONDS = 60.0  # between two looks at what is kept too long
 SWEEP_SECONDS = 1.0  # between two looks at what has expired
 YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Ids on their way out of the journal."""
+
+    model: Model
+    seqs: list[int]
 
 
 @dataclass(slots=True)
@@ -425,7 +434,7 @@ class ModelHost:
         model = self.model(name)
         covered = max(model.snapshot_seq, 0)
         while True:
-            erased = await self._submit(Erase(model.number, id_, covered))
+            erased = await self._submit(Erase(model.number, id_, covered, self.clock()))
             assert isinstance(erased, Erased)
             model.pending = erased.pending
             if not erased.uncovered:
@@ -615,6 +624,10 @@ class ModelHost:
                 self._sweeping = False
                 if isinstance(outcome, Swept):
                     self._take_swept(outcome, touched)
+            elif isinstance(token, Freed):
+                if refusal is None:  # else the next start frees them: no snapshot holds their events
+                    assert isinstance(outcome, int)
+                    token.model.released(token.seqs, outcome)
             else:
                 assert isinstance(token, Ticket)
                 if refusal is not None:
@@ -653,10 +666,13 @@ class ModelHost:
         if waiting is not None:
             self._queue(model, waiting)
             return
-        model.queued -= 1
+        if isinstance(outcome, Appended):
+            model.repeat(outcome, ticket.future)
+        else:
+            model.queued -= 1
+            if not ticket.future.done():
+                ticket.future.set_result(outcome)
         model.settle_kind()
-        if not ticket.future.done():
-            ticket.future.set_result(Learned(outcome, []) if isinstance(outcome, Appended) else outcome)
 
     def _take_settled(self, model: Model, settled: Settled) -> None:
         model.note(settled)
@@ -701,6 +717,15 @@ class ModelHost:
         finally:
             model.applying = False
 
+    def _free(self, model: Model) -> None:
+        """Have the journal forget the ids of rows that were skipped.
+
+        Before anyone is told that a row was skipped this is in the writer's queue: who sends it again comes later.
+        """
+        freed = model.take_freed()
+        if freed and self._writer is not None:
+            self._writer.submit(Release(model.number, freed), Freed(model, [seq for _, seq in freed]))
+
     def _apply_for(self, model: Model, seconds: float) -> None:
         until = time.perf_counter() + seconds
         while model.waiting:
@@ -716,6 +741,7 @@ class ModelHost:
                 model.set_aside(reason)
                 return
             self._release(rows, freed)
+            self._free(model)
             if time.perf_counter() > until:
                 break
         if model.seq - model.snapshot_tried >= self.settings.snapshot_every_rows:
@@ -742,8 +768,10 @@ class ModelHost:
             seq = model.snapshot_tried = model.seq  # where it fails: again after as many rows, not at every row
             state = model.state()
             try:
+                if model.skipped:  # a start from this snapshot sees their events no more: first they must be free
+                    await self._submit(Release(model.number, ()))
                 prune = await asyncio.to_thread(self._write, model.number, seq, state)
-            except OSError as error:
+            except (OSError, JournalUnavailable) as error:
                 log.error("model %s: no snapshot at seq %d: %s", model.name, seq, error)
                 model.snapshot_failures += 1
                 return

@@ -160,16 +160,21 @@ class Tally:
         """Count the rows of one event; `places` are their line numbers, below 0 rows of an array."""
         appended = learned.appended
         self.seq = max(self.seq, appended.seq_last)
-        self.duplicates += len(appended.duplicates)
+        self.duplicates += len(appended.duplicates) - len(appended.skipped)
         self.accepted += len(learned.scores) + len(appended.held - appended.duplicates.keys())
+        for row in appended.skipped:
+            self.skip(places[row])
         taken = appended.taken
         for row, score in enumerate(learned.scores):
             if not math.isfinite(score):
                 self.accepted -= 1
-                self.rejected += 1
-                place = places[row if taken is None else taken[row]]
-                line, pointer = (place, "") if place > 0 else (-place, f"/{-1 - place}")
-                self.note(line, pointer, "the step would leave the model non-finite: the row was skipped")
+                self.skip(places[row if taken is None else taken[row]])
+
+    def skip(self, place: int) -> None:
+        """Count a row that was skipped (the model has counted it)."""
+        self.rejected += 1
+        line, pointer = (place, "") if place > 0 else (-place, f"/{-1 - place}")
+        self.note(line, pointer, "the step would leave the model non-finite: the row was skipped")
 
     def counts(self) -> dict[str, Any]:
         """Return the answer of learn-many and label-many."""
@@ -256,6 +261,8 @@ class HotCalls:
             answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
         elif appended.refused:
             raise appended.refused[0].error()
+        elif appended.skipped:
+            raise NonFiniteStep("row", [0], np.array([math.nan]))
         else:
             answer = b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
         await exchange.answer(200, answer)
@@ -275,8 +282,8 @@ class HotCalls:
         appended = learned.appended
         if appended.refused:
             raise appended.refused[0].error()
-        if learned.scores and not math.isfinite(learned.scores[0]):
-            raise NonFiniteStep("row", [0], np.array(learned.scores))
+        if appended.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
+            raise NonFiniteStep("row", [0], np.array([math.nan]))
         if learned.scores:
             answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
         else:

@@ -129,6 +129,12 @@ class Ids:
             self._db.execute("DELETE FROM pending WHERE model = ? AND id = ?", (model, id_))
             self.waiting[model] -= self._db.changes()
 
+    def release(self, model: int, ids: Iterable[tuple[str, int]]) -> None:
+        """Forget ids as they were settled at a seq; settled again since then they stay."""
+        for id_, seq in ids:
+            self._db.execute("DELETE FROM ids WHERE model = ? AND id = ? AND seq = ?", (model, id_, seq))
+            self.settled[model] -= self._db.changes()
+
     def settle(self, model: int, rows: list[Row], at: float) -> None:
         """Remember ids that were learned or expired."""
         self._db.executemany(

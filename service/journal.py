@@ -138,6 +138,7 @@ class Appended:
     refused: dict[int, Refusal]
     joined: dict[int, Joined] = field(default_factory=dict)  # rows that are learned as they were predicted
     held: set[int] = field(default_factory=set)  # labels that wait for their prediction
+    skipped: set[int] = field(default_factory=set)  # of the duplicates: of a row whose step was skipped when applied
     expired: list[Settled] = field(default_factory=list)  # what expired before, in this transaction
     pending: int = 0  # what waits after it
 
@@ -181,6 +182,14 @@ class Swept:
 
 
 @dataclass(slots=True)
+class Release:
+    """Free the ids (and seqs) of rows whose step was skipped; the outcome is the model's newest seq by then."""
+
+    model: int
+    ids: Sequence[tuple[str, int]]
+
+
+@dataclass(slots=True)
 class CreateModel:
     """Register a model; `base` is an uploaded snapshot to start from, `replaces` a model to drop."""
 
@@ -216,6 +225,7 @@ class Erase:
     model: int
     id: str
     covered: int
+    at: float
 
 
 @dataclass(slots=True)
@@ -242,7 +252,7 @@ class Retained:
     uncovered: list[int]
 
 
-Command = Append | Keep | Sweep | CreateModel | DropModel | Prune | Erase | Retain
+Command = Append | Keep | Sweep | Release | CreateModel | DropModel | Prune | Erase | Retain
 Outcome = Appended | Kept | Swept | Erased | Retained | int | None
 
 
@@ -419,9 +429,15 @@ class Journal:
                 raise RowsDamaged(f"the events {seq_first} to {seq_last} that were written, the journal holds others")
             yield EventRecord(seq_first, seq_last, kind, payload, received_at)
 
-    def start_model(self, model: int, seq: int, pending: PendingSpec | None = None) -> None:
-        """Tell where a model stands after replay; raises RowsDamaged."""
+    def start_model(
+        self, model: int, seq: int, pending: PendingSpec | None = None, freed: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        """Tell where a model stands after replay, and whose steps were skipped in it; raises RowsDamaged."""
         self.ids.start(model, seq)
+        if freed:
+            self._db.execute("BEGIN IMMEDIATE")
+            self.ids.release(model, freed)
+            self._db.execute("COMMIT")
         self._seq[model] = seq
         self._pending[model] = pending or PendingSpec()
 
@@ -444,6 +460,8 @@ class Journal:
                     outcomes.append(self._keep(command))
                 case Sweep():
                     outcomes.append(self._sweep(command.at))
+                case Release():
+                    outcomes.append(self._release(command))
                 case CreateModel():
                     outcomes.append(self._create(command))
                 case DropModel():
@@ -488,9 +506,13 @@ class Journal:
         for event, row in found:
             checksum = checksums.of_event(model, *row)
             self._db.execute("UPDATE events SET payload = ?, checksum = ? WHERE event = ?", (row[-1], checksum, event))
-        before = self.ids.waiting[model]
-        self.ids.remove(model, [erase.id])
-        return Erased(removed + before - self.ids.waiting[model], 0, self.ids.waiting[model])
+        there = self.ids.find(model, erase.id)
+        if there is not None and there.fate in (Fate.WAITING, Fate.HELD):
+            removed += 1
+            self.ids.remove(model, [erase.id])
+            if there.fate is Fate.WAITING:  # a label that comes later is told that it is over
+                self.ids.settle(model, [(erase.id, Known(Fate.DISCARDED, seq=self._seq[model]))], erase.at)
+        return Erased(removed, 0, self.ids.waiting[model])
 
     def _retain(self, retain: Retain) -> Retained:
         uncovered = []
@@ -734,6 +756,11 @@ class Journal:
         lines = map(event_line, joined) if learn else (expired_line(id_) for id_, _ in rows)
         self._event(model, kind, len(rows), lambda: b"\n".join(lines), at)
         return [Settled(kind, before + 1, before + len(rows), joined, at)]
+
+    def _release(self, release: Release) -> int:
+        if release.model in self._seq:  # else it was dropped meanwhile
+            self.ids.release(release.model, release.ids)
+        return self._seq.get(release.model, 0)
 
     def _create(self, create: CreateModel) -> int:
         if create.replaces is not None:

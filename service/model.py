@@ -60,6 +60,7 @@ class Waiting:
     received_at: float
     size: int
     future: asyncio.Future[Learned] | None = None
+    ids: Sequence[str | None] | None = None
     scores: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -71,7 +72,7 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
     joined = appended.joined
     size = rows.size + sum(len(row.features) for row in joined.values())
     if appended.taken is None and not joined:
-        return Waiting(appended, rows.features, rows.signs, rows.weights, None, at, size, future)
+        return Waiting(appended, rows.features, rows.signs, rows.weights, None, at, size, future, rows.ids)
     taken = range(len(rows)) if appended.taken is None else appended.taken
     return Waiting(
         appended,
@@ -82,6 +83,7 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
         at,
         size,
         future,
+        None if rows.ids is None else [rows.ids[row] for row in taken],
     )
 
 
@@ -96,6 +98,7 @@ def waiting_settled(settled: Settled) -> Waiting:
         [_given(row) for row in joined],
         settled.at,
         sum(len(row.features) for row in joined),
+        ids=[row.id for row in joined],
     )
 
 
@@ -120,6 +123,7 @@ def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
         [_given(body) for body in bodies] if any(body.score is not None for body in bodies) else None,
         event.received_at,
         len(event.payload),
+        ids=[body.id for body in bodies],
     )
 
 
@@ -153,6 +157,10 @@ class Model:
         self.summary_at = 0.0
         self._summary_seq = -1
         self.waiting: deque[Waiting] = deque()
+        self.skipped: set[int] = set()  # seqs whose step was skipped, until all who heard of their ids are answered
+        self._freed: list[tuple[str, int]] = []  # the ids of those, and their seqs, until the journal is told
+        self._released: deque[tuple[int, list[int]]] = deque()  # what is no longer of interest after a seq
+        self._repeats: deque[tuple[Appended, asyncio.Future[Learned]]] = deque()  # answered when their seq is applied
         self.applying = False
         self.dropped = False
         self.fault: str | None = None
@@ -198,6 +206,8 @@ class Model:
             scores = self._learn(features, signs, weights if weighted else None, given if predicted else None)
         else:
             scores = [math.nan] * shares[0][1] if shares else []
+        if signs:
+            self._free_skipped(shares, scores)
         self._advance(len(scores))
         at = freed = 0
         for waiting, count in shares:
@@ -209,9 +219,11 @@ class Model:
             freed += waiting.size
             self.last_event_at = waiting.received_at
             self.queued -= 1
-            if waiting.future is not None and not waiting.future.done():
-                assert isinstance(waiting.appended, Appended)
-                waiting.future.set_result(Learned(waiting.appended, waiting.scores))
+            if isinstance(waiting.appended, Appended):
+                learned = self._learned(waiting.appended, waiting.scores)
+                if waiting.future is not None and not waiting.future.done():
+                    waiting.future.set_result(learned)
+        self._answer_repeats()
         return len(scores), freed
 
     def _learn(
@@ -262,6 +274,60 @@ class Model:
         if self.seq <= BLOCK or self.seq % BLOCK == 0:
             self._line = self.pipeline.calibration_line
 
+    # ---- rows that were skipped --------------------------------------------------------------
+
+    def _free_skipped(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> None:
+        """Note the ids of rows whose step was skipped, before the seq moves."""
+        if all(map(math.isfinite, scores)):
+            return
+        seq = self.seq
+        for waiting, count in shares:
+            start = len(waiting.scores)
+            for row in range(start, start + count):
+                seq += 1
+                id_ = None if waiting.ids is None else waiting.ids[row]
+                if id_ is not None and math.isnan(scores[seq - self.seq - 1]):
+                    self.skipped.add(seq)
+                    self._freed.append((id_, seq))
+
+    def take_freed(self) -> list[tuple[str, int]]:
+        """Return the ids that are to be released, with their seqs, once."""
+        freed, self._freed = self._freed, []
+        return freed
+
+    def released(self, seqs: list[int], newest: int) -> None:
+        """Take note that the journal forgot the ids of these seqs, when its newest event was `newest`."""
+        self._released.append((newest, seqs))
+        self._answer_repeats()
+
+    def repeat(self, appended: Appended, future: asyncio.Future[Learned]) -> None:
+        """Answer a request of which nothing was taken, when that is certain of what it repeats."""
+        self._repeats.append((appended, future))
+        self._answer_repeats()
+
+    def _answer_repeats(self) -> None:
+        while self._repeats and max(self._repeats[0][0].duplicates.values(), default=0) <= self.seq:
+            appended, future = self._repeats.popleft()
+            self.queued -= 1
+            learned = self._learned(appended, [])
+            if not future.done():
+                future.set_result(learned)
+        while self._released and self._released[0][0] <= self.seq:
+            self.skipped.difference_update(self._released.popleft()[1])
+
+    def _learned(self, appended: Appended, scores: list[float]) -> Learned:
+        """Return what became of a request; its duplicates of skipped rows were skipped as well."""
+        if self.skipped and appended.duplicates:
+            appended.skipped = {
+                row
+                for row, seq in appended.duplicates.items()
+                if seq in self.skipped and row not in appended.held  # these name a seq that is not theirs
+            }
+            if appended.skipped:
+                self.counts.refuse("non-finite-step", len(appended.skipped))
+        self.counts.duplicates += len(appended.duplicates) - len(appended.skipped)
+        return Learned(appended, scores)
+
     def note(self, outcome: Appended | Kept | Settled) -> None:
         """Count what a transaction decided; not for a replay."""
         counts = self.counts
@@ -270,7 +336,6 @@ class Model:
                 rows = outcome.seq_last - outcome.seq_first + 1 if outcome.taken is None else len(outcome.taken)
                 counts.learned += rows - len(outcome.joined)
                 counts.labelled += len(outcome.joined)
-                counts.duplicates += len(outcome.duplicates)
                 counts.held += len(outcome.held - outcome.duplicates.keys())
             case Kept():
                 counts.kept += outcome.kept
@@ -294,6 +359,11 @@ class Model:
             self.queued -= 1
             if waiting.future is not None and not waiting.future.done():
                 waiting.future.set_exception(ModelFaulted("model", "a model without a fault", self.name))
+        while self._repeats:
+            _, future = self._repeats.popleft()
+            self.queued -= 1
+            if not future.done():
+                future.set_exception(ModelFaulted("model", "a model without a fault", self.name))
 
     def replay(self, event: EventRecord) -> int:
         """Apply one journalled event; return its number of rows."""

@@ -76,7 +76,8 @@ def load(journal: Journal, archive: Archive, record: ModelRecord) -> Generator[t
             f"restore a readable snapshot in {archive.of(record.model)}"
         )
     model.counts = Counts()  # what was replayed was counted when it came
-    journal.start_model(model.number, model.seq, model.spec.pending)
+    journal.start_model(model.number, model.seq, model.spec.pending, model.take_freed())
+    model.skipped.clear()
     model.pending = journal.ids.waiting[model.number]
     waiting = journal.ids.first_features(model.number) if model.kind is None else None
     if waiting is not None:  # the form of the rows is settled by what waits, too

@@ -8,11 +8,17 @@ label held (early)      learn at once       same: again; other: conflict    same
 prediction waits        the first answer*   learn the prediction            learn the prediction*
 learned                 the first answer*   same: duplicate; other: conflict
 expired as negative     the first answer*   negative: duplicate; positive: label-expired-negative
-expired, discarded      expired             expired
+ended, nothing learned  expired             expired
 ======================  ==================  ==============================  ========================
 
 \\* with other features than those of the prediction: features-conflict; where no prediction is
 remembered: already-labelled.
+
+Nothing learned: expired and discarded, or its record was removed on request while it waited.
+
+A row whose step is not finite is skipped when its event is applied, and that frees its id: from then on nothing is
+known of it, whatever was known before (`Release`). A prediction whose label led to such a step waits no longer.
+Calls that came in between as duplicates are refused like the row itself.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ class Fate(enum.IntEnum):
     """What became of an id. The numbers are on disk: never change or reuse one."""
 
     LEARNED = 0
-    DISCARDED = 1  # expired, nothing learned
+    DISCARDED = 1  # expired or removed on request, nothing learned
     NEGATIVE = 2  # expired, learned as negative
     WAITING = 3  # a prediction without its label
     HELD = 4  # a label without its prediction
@@ -110,7 +116,8 @@ class Refusal:
                 told = "one that is not labelled yet: it was learned, and no prediction of it is remembered"
                 return AlreadyLabelled("id", told, pointer=f"{row}/id")
             case Refused.EXPIRED:
-                return ExpiredId("id", "one whose time to be labelled is not over", pointer=f"{row}/id")
+                told = "one whose time to be labelled is not over, and whose record was not removed"
+                return ExpiredId("id", told, pointer=f"{row}/id")
             case Refused.EXPIRED_NEGATIVE:
                 told = "a negative label: its time was over, and it was learned as negative"
                 return LabelExpiredNegative("id", told, pointer=f"{row}/label", members={"first_label": False})

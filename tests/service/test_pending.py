@@ -31,6 +31,7 @@ EARLY = 50.0
 FEATURES = {"a": 1.0, "b": 2, "word": "x", "tags": ["p", "q"], "gone": None}
 SAME = {"tags": ["q", "p"], "word": "x", "b": 2.0, "a": 1}  # means the same
 OTHER = {**FEATURES, "b": 3}
+HUGE = dict.fromkeys(("p", "q", "r", "s"), 1.7e308)  # where nothing is scaled no step from it is finite
 
 SPECS: dict[str, dict[str, Any]] = {
     "discard": {"pending": {"ttl_seconds": TTL}},
@@ -510,14 +511,77 @@ def test_fifty_clients_with_one_id(local: Local, fresh: Callable[..., str]) -> N
 
 def test_a_step_that_would_not_be_finite(local: Local, fresh: Callable[..., str]) -> None:
     name = fresh(scaler="none")
-    huge = {"features": dict.fromkeys(("p", "q", "r", "s"), 1.7e308), "id": "huge"}
+    huge = {"features": HUGE, "id": "huge"}
     assert local.post(name, "predict-one", huge).status_code == 200
     before = local.score(name, {"a": 1.0})
     problem(local.post(name, "label-one", {"id": "huge", "label": 1}), 422, "non-finite-step")
     assert local.score(name, {"a": 1.0}) == before
     assert (local.describe(name)["seq"], local.describe(name)["examples"]) == (51, 50)
     assert local.evaluation(name)["window"]["examples"] == 50
-    assert local.post(name, "label-one", {"id": "huge", "label": 1}).json()["duplicate"] is True
+    # as if it had never been sent: the label alone is unknown, what is corrected is learned, what is not is refused
+    problem(local.post(name, "label-one", {"id": "huge", "label": 1}), 404, "unknown-id")
+    for seq in (52, 53):
+        problem(local.post(name, "learn-one", {**huge, "label": 1}), 422, "non-finite-step")
+        assert local.describe(name)["seq"] == seq
+    assert local.learn(name, {"a": 1.0}, 1, id="huge") == {"seq": 54, "score": before, "duplicate": False}
+    assert local.learn(name, {"a": 1.0}, 1, id="huge")["duplicate"] is True
+
+
+def test_what_repeats_a_skipped_row_is_skipped_with_it(local: Local, fresh: Callable[..., str]) -> None:
+    name = fresh(scaler="none")
+    bad = {"features": HUGE, "label": 1, "id": "x"}
+    good = {"features": {"a": 1.0}, "label": 1, "id": "x"}
+    found = local.post(name, "learn-many", [bad, good, {**good, "id": "y"}, bad]).json()
+    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (1, 0, 3, 52)
+    assert [error["line"] for error in found["errors"]] == [1, 2, 4]
+    found = local.raw(f"/v1/models/{name}/learn-many", lines([bad, good, {**good, "id": "y"}]), NDJSON).json()
+    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (0, 1, 2, 53)
+
+    async def race() -> list[httpx.Response]:
+        url = f"{local.http.base_url}/v1/models/{name}/learn-one"
+        async with httpx.AsyncClient(timeout=60) as http:
+            return await asyncio.gather(*(http.post(url, json=body) for body in [bad] * 9 + [good] + [bad] * 9))
+
+    answers = asyncio.run(race())
+    learned_once = [answer for answer in answers if answer.status_code == 200 and not answer.json()["duplicate"]]
+    assert len(learned_once) <= 1
+    assert all(answer.status_code in (200, 422) for answer in answers)
+    last = local.learn(name, **good)  # learned in the end, and once
+    assert last["duplicate"] is bool(learned_once)
+    assert local.describe(name)["examples"] == 52
+    model = local.app.model_host.models[name]
+    assert not model.skipped
+
+
+def test_a_skipped_row_frees_its_id_whenever_the_service_is_killed(tmp_path: Path) -> None:
+    service = Direct(tmp_path / "data", clock=CLOCK)
+    service.create("m", scaler="none", pending={"ttl_seconds": TTL})
+    for id_ in ("learned", "labelled"):
+        assert service.post("m", "predict-one", {"features": HUGE, "id": id_}).status_code == 200
+    assert service.learn("m", {"a": 1.0}, 1, id="good")["seq"] == 1
+    free, service.host._free = service.host._free, lambda model: None  # type: ignore[method-assign]
+    bodies: list[tuple[str, Any]] = [
+        ("learn-one", {"features": HUGE, "label": 1, "id": "learned"}),
+        ("label-one", {"label": 0, "id": "labelled"}),
+    ]
+    for _ in range(2):  # the journal still holds the ids, the second time
+        for call, body in bodies:
+            problem(service.post("m", call, body), 422, "non-finite-step")
+    model = service.host.models["m"]
+    assert (model.seq, len(model.skipped)) == (3, 2)
+    shutil.copytree(tmp_path / "data", tmp_path / "before", ignore=shutil.ignore_patterns("lock"))
+    free(model)
+    service.loop.run_until_complete(service.host._snapshot(model))
+    shutil.copytree(tmp_path / "data", tmp_path / "after", ignore=shutil.ignore_patterns("lock"))
+    service.stop()
+    for copy, replayed in (("before", 3), ("after", 0)):
+        service = Direct(tmp_path / copy, clock=CLOCK)
+        assert service.host.replayed == replayed
+        assert service.learn("m", {"a": 1.0}, 1, id="good")["duplicate"] is True
+        problem(service.post("m", *bodies[1]), 404, "unknown-id")
+        for seq, (_, body) in enumerate(bodies, 4):
+            assert service.learn("m", {"a": 2.0}, 1, id=body["id"])["seq"] == seq
+        service.stop()
 
 
 def test_contributions_go_with_the_first_answer(local: Local, fresh: Callable[..., str]) -> None:

@@ -29,7 +29,8 @@ from .stream import lines, rows
 
 TTL, EARLY, CAPACITY = 20.0, 10.0, 4
 IDS = [f"id{number}" for number in range(7)]
-FEATURES = [body["features"] for body in rows(4, seed=3)]
+HUGE = dict.fromkeys(("p", "q", "r", "s"), 1.7e308)  # scores 0, and no step from it is finite
+FEATURES = [*(body["features"] for body in rows(4, seed=3)), HUGE]
 PROBES = [body["features"] for body in rows(5, seed=4)]
 
 
@@ -43,6 +44,7 @@ class State:
     answer: Any = None  # of predict-one
     due: float = 0.0
     seq: int = 0
+    skipped: bool = False  # its step was not finite: forgotten after the call
 
 
 class Oracle:
@@ -54,7 +56,7 @@ class Oracle:
         self.now = 1.7e9
         self.seq = 0
         self.ids: dict[str, State] = {}
-        self.pipeline = Pipeline.from_spec({"algorithm": "solam"})
+        self.pipeline = Pipeline.from_spec({"algorithm": "solam", "scaler": "none"})
         self.judged: list[tuple[bool, float]] = []  # label and the score that counts
         self.brier = 0.0
         self.line: tuple[float, float] | None = None
@@ -63,9 +65,13 @@ class Oracle:
     def pending(self) -> list[str]:
         return [id_ for id_, state in self.ids.items() if state.what in ("waiting", "held")]
 
-    def event(self, features: Any, label: bool, given: Any = None) -> float:
+    def event(self, features: Any, label: bool, given: Any = None) -> float | None:
+        """Learn; None: the step was skipped."""
         sign = np.array([1.0 if label else -1.0])
         score = float(self.pipeline.learn_rows([features], sign)[0])
+        if math.isnan(score):
+            self.advance()
+            return None
         if given is not None:
             score, probability = given["score"], given["probability"]
         else:
@@ -88,8 +94,8 @@ class Oracle:
             if state.what == "held":
                 del self.ids[id_]
             elif self.on_expiry == "negative":
-                self.event(state.features, False, state.answer)
-                self.ids[id_] = State("negative", False, state.features, state.answer, seq=self.seq)
+                score = self.event(state.features, False, state.answer)
+                self.ids[id_] = State("negative", False, state.features, state.answer, 0.0, self.seq, score is None)
             else:
                 self.advance()
                 self.ids[id_] = State("discarded", seq=self.seq)
@@ -107,8 +113,8 @@ class Oracle:
             self.ids[id_] = State("waiting", None, features, answer, self.now + TTL)
         elif state.what == "held":
             assert state.label is not None
-            self.event(features, state.label, answer)
-            self.ids[id_] = State("learned", state.label, features, answer, seq=self.seq)
+            score = self.event(features, state.label, answer)
+            self.ids[id_] = State("learned", state.label, features, answer, 0.0, self.seq, score is None)
         elif state.what == "discarded":
             return "expired"
         elif state.answer is None:
@@ -132,19 +138,28 @@ class Oracle:
             return {"seq": self.seq, "score": None, "duplicate": False}
         if state is None or (state.what == "held" and features is not None and state.label == label):
             score = self.event(features, label)
-            self.ids[id_] = State("learned", label, seq=self.seq)
+            self.ids[id_] = State("learned", label, None, None, 0.0, self.seq, score is None)
+            if score is None:
+                return "non-finite-step"
             return {"seq": self.seq, "score": score, "duplicate": False}
         if state.what == "waiting":
             if features is not None and features != state.features:
                 return "features-conflict"
             score = self.event(state.features, label, state.answer)
-            self.ids[id_] = State("learned", label, state.features, state.answer, seq=self.seq)
+            self.ids[id_] = State("learned", label, state.features, state.answer, 0.0, self.seq, score is None)
+            if score is None:
+                return "non-finite-step"
             return {"seq": self.seq, "score": score, "duplicate": False}
         if state.what == "discarded":
             return "expired"
         if state.label != label:
             return "label-expired-negative" if state.what == "negative" else "label-conflict"
+        if state.skipped:
+            return "non-finite-step"
         return {"seq": self.seq if state.what == "held" else state.seq, "score": None, "duplicate": True}
+
+    def forget_skipped(self) -> None:
+        self.ids = {id_: state for id_, state in self.ids.items() if not state.skipped}
 
     @property
     def auc(self) -> float | None:
@@ -175,7 +190,7 @@ class Lives(RuleBasedStateMachine):
             "on_expiry": on_expiry,
             "hold_early_seconds": EARLY if hold else 0,
         }
-        assert self.service.create("m", pending=pending).status_code == 201
+        assert self.service.create("m", scaler="none", pending=pending).status_code == 201
         for body in rows(12):
             self.service.learn("m", **body)
             self.oracle.event(body["features"], body["label"])
@@ -192,6 +207,7 @@ class Lives(RuleBasedStateMachine):
             assert found == expected
             held = call == "label-one" and self.oracle.ids[body["id"]].what == "held"
             assert answer.status_code == (202 if held else 200)
+        self.oracle.forget_skipped()
 
     @rule(id_=ids_, features=features_)
     def predict(self, id_: str, features: Any) -> None:
@@ -207,11 +223,21 @@ class Lives(RuleBasedStateMachine):
         expected = self.oracle.label(id_, label, features)
         self.check("learn-one", {"id": id_, "features": features, "label": label}, expected)
 
+    @rule(id_=ids_)
+    def erase(self, id_: str) -> None:
+        if id_ not in self.oracle.pending:  # else a snapshot would be taken, and less be replayed
+            return
+        state = self.oracle.ids.pop(id_)
+        if state.what == "waiting":
+            self.oracle.ids[id_] = State("discarded", seq=self.oracle.seq)
+        assert self.service.http.delete("/v1/models/m/events", params={"id": id_}).json() == {"removed": 1}
+
     @rule(labels=st.lists(st.tuples(ids_, st.booleans()), max_size=5))
     def label_many(self, labels: list[tuple[str, bool]]) -> None:
         for id_, _ in labels:  # what of a batch is due expires before it, in the order of the batch
             self.oracle.expire([id_])
         found = [self.oracle.label(id_, label) for id_, label in labels]
+        self.oracle.forget_skipped()
         answer = self.service.raw(
             "/v1/models/m/label-many?on_error=skip",
             lines([{"id": id_, "label": label} for id_, label in labels]),
@@ -231,6 +257,7 @@ class Lives(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.service.sweep()
         self.oracle.expire(list(self.oracle.ids))
+        self.oracle.forget_skipped()
 
     @precondition(lambda self: self.generation < 3)
     @rule(clean=st.booleans())

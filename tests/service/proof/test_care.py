@@ -23,6 +23,7 @@ SECRET = "very-private-word"
 
 def fsck(data_dir: Path, *options: str) -> tuple[int, dict[str, Any]]:
     found = CliRunner().invoke(app, ["fsck", str(data_dir), "--json", *options])
+    print(found.stderr)
     return found.exit_code, json.loads(found.stdout) if found.stdout else {}
 
 
@@ -145,7 +146,12 @@ def test_a_raw_record_is_removed_and_what_was_learned_stays(data_dir: Path) -> N
     assert remove("mine") == 1
     assert remove("mine") == 0
     assert remove("waits") == 1
-    problem(service.post("m", "label-one", {"id": "waits", "label": 1}), 404, "unknown-id")
+    for call, body in (
+        ("label-one", {"label": 1}),
+        ("learn-one", {"features": {"a": 2.0}, "label": 1}),
+        ("predict-one", {"features": {"a": 2.0}}),
+    ):
+        problem(service.post("m", call, {**body, "id": "waits"}), 410, "expired")
     assert service.post("m", "learn-one", {"features": {"a": 1}, "label": 1, "id": "mine"}).json()["duplicate"]
     service.post("m", "learn-many", rows(5, seed=4))
     assert SECRET.encode() not in raw(data_dir)
