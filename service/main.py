@@ -1,11 +1,13 @@
-"""Run the service: `aucstream serve` calls `main` with its arguments, `serve` with ready settings."""
+"""Run the service: `process` is `aucstream serve`, `main` reads its arguments, `serve` takes ready settings."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import CliApp, CliSettingsSource, SettingsError
@@ -72,5 +74,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return serve(settings)
 
 
+def process(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Be the whole process: `main`, and an end at once.
+
+    All is closed and written by then. To take apart what compilers and frameworks made takes a second, and five
+    on a busy machine, which who waits for the end (an orchestrator, the next owner of a port) does not have.
+    """
+    status = main(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

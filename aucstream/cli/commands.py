@@ -247,8 +247,7 @@ def inspect(
 )
 def serve(context: typer.Context) -> None:
     """Start the HTTP service; `aucstream serve --help` lists its settings."""
-    service = importlib.import_module("service.main")
-    raise SystemExit(service.main(context.args))
+    importlib.import_module("service.main").process(context.args)
 
 
 app.add_typer(keys)

@@ -110,7 +110,7 @@ def test_the_life_of_a_process(data_dir: Path) -> None:
     assert service.ended() == 0, service.log
     elapsed = time.monotonic() - start
     print(f"from SIGTERM to the end {elapsed:.1f} s, of which 0.5 s to drain")
-    assert elapsed < 15  # S20; 2 s on a quiet machine
+    assert elapsed < 5  # S20; 1 s on a quiet machine
     local = Local(service.data_dir)
     assert (local.describe("m")["seq"], local.replayed) == (3002, 0)
     local.stop()

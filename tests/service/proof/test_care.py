@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,13 @@ def filled(data_dir: Path, *names: str, **settings: Any) -> Direct:
     return service
 
 
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Change a journal, and let go of it: a connection that is forgotten closes at some later time."""
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        yield db
+
+
 def picture(service: Direct, name: str) -> Any:
     scores = [service.score(name, body["features"]) for body in rows(9, seed=7)]
     return service.describe(name), scores
@@ -51,7 +60,7 @@ def test_s24_one_damaged_model_is_set_aside_and_the_others_serve(
     service.stop()
     shutil.rmtree(data_dir / "snapshots")
     assert fsck(data_dir)[0] == 0  # all is in the journal
-    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+    with opened(data_dir / "journal.sqlite3") as db:
         payload = db.execute("SELECT payload FROM events WHERE model = 1 AND seq_first = 21").fetchone()[0]
         changed = payload.replace(b'"a": ', b'"a":1', 1)
         assert changed != payload
@@ -83,7 +92,7 @@ def test_s24_one_damaged_model_is_set_aside_and_the_others_serve(
     found = CliRunner().invoke(app, ["fsck", str(data_dir), "--quarantine", "ids"])
     assert found.exit_code == 1, found.stderr  # "kinds" is still there
     assert "quarantine/ids-3" in found.stderr
-    with sqlite3.connect(data_dir / "quarantine" / "ids-3" / "journal.sqlite3") as db:
+    with opened(data_dir / "quarantine" / "ids-3" / "journal.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 3
     assert fsck(data_dir, "--quarantine", "kinds")[0] == 0
     service = Direct(data_dir)
@@ -95,7 +104,7 @@ def test_s24_one_damaged_model_is_set_aside_and_the_others_serve(
 def test_s6_a_missing_piece_is_named(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     filled(data_dir, "m", "other").stop()
     shutil.rmtree(data_dir / "snapshots" / "1")
-    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+    with opened(data_dir / "journal.sqlite3") as db:
         db.execute("DELETE FROM events WHERE model = 1 AND seq_first = 21")
     status, report = fsck(data_dir)
     assert status == 1
