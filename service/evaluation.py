@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot
-from aucstream.metrics import AUC
+from aucstream.metrics.area import Area
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -31,8 +31,8 @@ class Evaluation:
     """Prequential evaluation of one model: each score was given before its row was learned."""
 
     def __init__(self, window: int) -> None:
-        self.window = AUC(window=window)
-        self.total = AUC()
+        self.window = Area(window=window)
+        self.total = Area()
         self.size = window
         self.examples = 0
         self.log_loss = 0.0  # sums
@@ -136,8 +136,8 @@ class Evaluation:
         """Rebuild; raises BadSnapshot."""
         evaluation = cls.__new__(cls)
         try:
-            evaluation.window = AUC.from_state_dict(part(arrays, "window."), meta["window"])
-            evaluation.total = AUC.from_state_dict(part(arrays, "total."), meta["total"])
+            evaluation.window = Area.from_state_dict(part(arrays, "window."), meta["window"])
+            evaluation.total = Area.from_state_dict(part(arrays, "total."), meta["total"])
             evaluation.size = int(meta["size"])
             evaluation.examples = int(meta["examples"])
             evaluation.judged = int(meta["judged"])
@@ -154,7 +154,7 @@ def part(arrays: Arrays, prefix: str) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _summary(metric: AUC) -> dict[str, Any]:
+def _summary(metric: Area) -> dict[str, Any]:
     low, high = metric.interval() if metric.ready else (math.nan, math.nan)
     return {
         "examples": int(metric.examples),

@@ -1,4 +1,4 @@
-"""What the ranking metrics share: reading labels and scores, intervals, the curve, River's contract."""
+"""What the ranking metrics share: reading labels and scores, intervals, the curve."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
-from river.metrics.base import BinaryMetric
 
 from aucstream.block import sign_of, signs_of
 from aucstream.errors import BadSnapshot, InvalidBlock, InvalidParams
@@ -139,30 +137,3 @@ def state_number(where: str, meta: Any, name: str, low: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise BadSnapshot(where, f"a whole number >= {low}", value, path=name)
     return value
-
-
-class RankingMetric(BinaryMetric):
-    """A River binary metric that ranks scores: takes scores, not labels; bigger is better."""
-
-    def __init__(self) -> None:
-        # BinaryMetric.__init__ would make a confusion matrix, which nothing here reads.
-        self.pos_val = True
-        self._requires_labels = False
-
-    @property
-    def requires_labels(self) -> bool:
-        """False: River passes what `predict_proba_one` returned."""
-        return False
-
-    @property
-    def bigger_is_better(self) -> bool:
-        """True."""
-        return True
-
-    def works_with(self, model: Any) -> bool:
-        """Return whether `model` is a classifier or an anomaly detector."""
-        return isinstance(model, (base.Classifier, base.AnomalyDetector, base.AnomalyFilter))
-
-    def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Not possible: raises NotImplementedError. `AUC(window=n)` forgets old rows by itself."""
-        raise NotImplementedError(f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))")

@@ -15,7 +15,6 @@ from aucstream.metrics.base import (
     Floats,
     Labels,
     Meta,
-    RankingMetric,
     Roc,
     curve,
     delong_error,
@@ -26,6 +25,7 @@ from aucstream.metrics.base import (
     scores_array,
     state_array,
 )
+from aucstream.metrics.contract import RankingMetric
 
 FORGOTTEN = 1e-9  # weight below which a row is dropped
 _BUFFER = 512  # rows taken one at a time before they go to the kernel together

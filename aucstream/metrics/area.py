@@ -1,0 +1,178 @@
+"""The area under the ROC curve of a stream, without River's contract: what `AUC` computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from aucstream.errors import BadSnapshot
+from aucstream.metrics.base import (
+    Arrays,
+    Floats,
+    Labels,
+    Meta,
+    Roc,
+    checked_window,
+    curve,
+    delong_error,
+    label_of,
+    labels_array,
+    quantile_of,
+    score_of,
+    scores_array,
+)
+from aucstream.metrics.stream import Stream
+from aucstream.metrics.window import Window
+
+
+class Area:
+    """All of `AUC` but for River's contract; it is described there."""
+
+    def __init__(self, window: int | None = None) -> None:
+        self.window = None if window is None else checked_window("AUC", window)
+        self._store: Window | Stream = Stream() if self.window is None else Window(self.window)
+        self._buffer = self._store.buffer
+        self._labels: list[int] = []
+        self._scores: list[float] = []
+        self._value: float | None = math.nan
+
+    def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
+        """Add one row.
+
+        Parameters
+        ----------
+        y_true : bool, 0, 1, -1
+            The label.
+        y_pred : float, bool or dict
+            The score; of a dict its attribute `score`, else the probability of True.
+        w : float
+            Ignored.
+
+        Raises
+        ------
+        InvalidLabel, InvalidBlock
+            Neither class; a score that is not finite. Nothing is changed.
+        """
+        # The comparisons keep the common types out of two calls; inf - inf is NaN, which is not 0.
+        if type(y_pred) is not float or y_pred - y_pred != 0.0:
+            y_pred = score_of("AUC.update", y_pred)
+        scores = self._scores
+        self._labels.append(int(y_true) if type(y_true) is bool else label_of(y_true))
+        scores.append(y_pred)
+        self._value = None
+        if len(scores) >= self._buffer:
+            self._flush()
+
+    def update_many(self, labels: Any, scores: Any) -> None:
+        """Add rows in order, in one compiled call.
+
+        Parameters
+        ----------
+        labels : array_like (n,)
+            True, 1 or False, 0, -1.
+        scores : array_like of float (n,)
+            Finite.
+        """
+        values = scores_array("AUC.update_many", scores)
+        signs = labels_array(labels, values.size)
+        self._flush()
+        self._add(signs, values)
+
+    def _add(self, labels: Labels, scores: Floats) -> None:
+        if labels.size:
+            self._store.add(labels, scores)
+            self._value = None
+
+    def _flush(self) -> Window | Stream:
+        if self._scores:
+            labels = np.array(self._labels, dtype=np.uint8)
+            scores = np.array(self._scores, dtype=np.float64)
+            self._labels.clear()
+            self._scores.clear()
+            self._store.add(labels, scores)
+        return self._store
+
+    def get(self) -> float:
+        """Return the AUC, NaN until both classes are present."""
+        value = self._value
+        if value is None:
+            if len(self._scores) == 1 and type(self._store) is Window:
+                value = self._store.add_one(self._labels.pop(), self._scores.pop())
+            else:
+                value = self._flush().auc()
+            self._value = value
+        return value
+
+    @property
+    def ready(self) -> bool:
+        """Whether both classes are present."""
+        store = self._flush()
+        return 0 < store.positives < store.examples
+
+    @property
+    def examples(self) -> int:
+        """Rows of the window, or of the stream."""
+        return self._flush().examples
+
+    @property
+    def positives(self) -> int:
+        """Positive rows of the window, or of the stream."""
+        return self._flush().positives
+
+    @property
+    def error_bound(self) -> float:
+        """Certified bound of the error of `get()`; 0.0 for a window and for few distinct scores."""
+        return self._flush().error_bound
+
+    def standard_error(self) -> float:
+        """Return DeLong's standard error; NaN with fewer than two rows of either class."""
+        store = self._flush()
+        positives, negatives = store.positives, store.examples - store.positives
+        if positives < 2 or negatives < 2:
+            return math.nan
+        return delong_error(*store.variances(), positives, negatives)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return DeLong's (low, high), clipped to [0, 1]; NaN with fewer than two rows of either class.
+
+        Where every positive is above every negative (or below), the interval is that one point:
+        DeLong's variance is 0 there.
+        """
+        half = quantile_of("AUC.interval", level) * self.standard_error()
+        if math.isnan(half):
+            return math.nan, math.nan
+        auc = self.get()
+        return max(0.0, auc - half), min(1.0, auc + half)
+
+    def roc(self) -> Roc:
+        """Return (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.
+
+        As scikit-learn's `roc_curve(..., drop_intermediate=False)`; rates are NaN for a class that
+        is absent. Over the whole stream: estimates at the scores kept, each within `error_bound`.
+        """
+        return curve(*self._flush().curve_points())
+
+    def state_dict(self) -> tuple[Arrays, Meta]:
+        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally."""
+        arrays, meta = self._flush().state()
+        return arrays, {"window": self.window, **meta}
+
+    @classmethod
+    def from_state_dict(cls, arrays: Arrays, meta: Mapping[str, Any]) -> Self:
+        """Return the metric that `state_dict` described, equal to the last bit in all that follows.
+
+        Raises
+        ------
+        BadSnapshot
+            Not such a state, or damaged.
+        """
+        window = meta.get("window", ...)
+        if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
+            raise BadSnapshot("AUC", "a window: a whole number >= 1 or null", window, path="window")
+        metric = cls(window)
+        metric._store.restore("AUC", arrays, dict(meta))
+        metric._value = None
+        return metric

@@ -1,0 +1,35 @@
+"""River's contract of a metric. Importing it takes a second: River brings its own metrics, and those scipy.stats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from river import base
+from river.metrics.base import BinaryMetric
+
+
+class RankingMetric(BinaryMetric):
+    """A River binary metric that ranks scores: takes scores, not labels; bigger is better."""
+
+    def __init__(self) -> None:
+        # BinaryMetric.__init__ would make a confusion matrix, which nothing here reads.
+        self.pos_val = True
+        self._requires_labels = False
+
+    @property
+    def requires_labels(self) -> bool:
+        """False: River passes what `predict_proba_one` returned."""
+        return False
+
+    @property
+    def bigger_is_better(self) -> bool:
+        """True."""
+        return True
+
+    def works_with(self, model: Any) -> bool:
+        """Return whether `model` is a classifier or an anomaly detector."""
+        return isinstance(model, (base.Classifier, base.AnomalyDetector, base.AnomalyFilter))
+
+    def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
+        """Not possible: raises NotImplementedError. `AUC(window=n)` forgets old rows by itself."""
+        raise NotImplementedError(f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))")
