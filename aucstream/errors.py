@@ -120,7 +120,7 @@ class UnknownLearner(AucstreamError, LookupError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(name, known, n=3)
+        near = difflib.get_close_matches(name.lower(), known, n=3)  # all are lower case
         hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
         super().__init__("learner", f"one of {', '.join(known)}{hint}", name)
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from aucstream.errors import AucstreamError
 from service import errors
 from service.admission import SCHEMES, role_needed
-from service.description import add_problems, components
+from service.description import add_problems, components, shared
 from service.directory import DataDirectory
 from service.edge import Edge, unrouted
 from service.errors import Disconnected, Forbidden, HostRefused, InvalidQuery, Unauthorized
@@ -43,6 +43,7 @@ from service.settings import Settings
 from service.spec import NAME_PATTERN
 from service.streams import Streams
 from service.watch import Watch
+from service.wording import of_pydantic
 
 log = logging.getLogger("aucstream")
 
@@ -150,6 +151,7 @@ class Service(FastAPI):
                     for parameter in operation.get("parameters", ()):
                         if parameter["in"] == "path":
                             parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}
+            shared(document)
             self.openapi_schema = document
         return self.openapi_schema
 
@@ -190,7 +192,8 @@ async def _bad_query(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = str(first["loc"][-1])
-    return _problem(InvalidQuery(name, str(first["msg"]).removeprefix("Input should be "), first.get("input")), request)
+    got = ... if first["type"] == "missing" else first.get("input")
+    return _problem(InvalidQuery(name, of_pydantic(str(first["msg"])), got), request)
 
 
 @contextlib.asynccontextmanager

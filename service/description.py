@@ -121,3 +121,43 @@ def components() -> dict[str, Any]:
             schemas.setdefault(name, schema)
     schemas["ModelSpec"]["properties"]["algorithm"]["enum"] = list(LEARNERS)
     return dict(sorted(schemas.items()))
+
+
+def shared(document: dict[str, Any]) -> None:
+    """Move what many operations repeat into components: headers, examples of problems, whole answers."""
+    headers: dict[str, Any] = {}
+    examples: dict[str, Any] = {}
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for status, described in operation["responses"].items():
+                for name, header in described.get("headers", {}).items():
+                    if headers.setdefault(name, header) == header:
+                        described["headers"][name] = {"$ref": f"#/components/headers/{name}"}
+                for content in described.get("content", {}).values():
+                    for name, example in content.get("examples", {}).items():
+                        examples[name] = example
+                        content["examples"][name] = {"$ref": f"#/components/examples/{name}"}
+                alike = answers.setdefault(status, [])
+                if described not in alike and not status.startswith(("2", "3")):
+                    alike.append(described)
+    responses: dict[str, Any] = {}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for status, described in operation["responses"].items():
+                if described in answers[status]:
+                    name = f"{status}-{answers[status].index(described) + 1}"
+                    responses[name] = described
+                    operation["responses"][status] = {"$ref": f"#/components/responses/{name}"}
+    parts = {"responses": responses, "examples": examples, "headers": headers}
+    document["components"].update({kind: dict(sorted(part.items())) for kind, part in parts.items()})
+
+
+def resolved(document: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
+    """Return what a description stands for: itself, or what it refers to."""
+    found: Any = described
+    while "$ref" in found:
+        place, found = found["$ref"], document
+        for part in place.removeprefix("#/").split("/"):
+            found = found[part]
+    return dict(found)

@@ -119,7 +119,7 @@ class ModelNotFound(ServiceError):
     """No model has that name; the message names near misses."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        near = difflib.get_close_matches(name[:64], list(known), n=3)
+        near = difflib.get_close_matches(name[:64].lower(), list(known), n=3)
         hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
         super().__init__("model", f"the name of an existing model{hint}", name, members={"near": near})
 

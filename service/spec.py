@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from aucstream.errors import shown
 from aucstream.features.maps import MAPS
 from aucstream.features.vocabulary import DEFAULT_CAPACITY
 from aucstream.pipeline import PipelineSpec
 from service.errors import InvalidBody, InvalidName, pointer_of
 from service.rows import explained, refuse_twice
 from service.settings import Settings
+from service.wording import of_pydantic
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "algorithm": "psam",
@@ -167,11 +167,10 @@ def _map_sizes(document: dict[str, Any] | None, settings: Settings) -> list[tupl
 
 
 def _refused(error: ValidationError) -> InvalidBody:
-    entries = []
+    found = []
     for item in error.errors(include_url=False, include_context=False):
         pointer = pointer_of([token for token in item["loc"] if not str(token).startswith("function-")])
-        entries.append({"pointer": pointer, "message": f"{item['msg']}, got {shown(item['input'])}"})
-    refused = InvalidBody("spec", "a model spec", path=entries[0]["pointer"] or "/")
-    refused.expected = f"a model spec ({entries[0]['message']})"
-    refused.errors = entries
-    return refused
+        got = ... if item["type"] in ("missing", "extra_forbidden") else item["input"]
+        found.append(InvalidBody("spec", of_pydantic(item["msg"]), got, path=pointer, pointer=pointer))
+    found[0].errors = [entry for each in found for entry in each.errors]
+    return found[0]

@@ -22,6 +22,21 @@ LONGEST_LABEL = 40
 _KINDS = {"int": "a number", "float": "a number", "str": "a string", "bool": "a boolean", "null": "null"}
 _KINDS |= {"object": "an object", "array": "an array"}
 
+_PYDANTIC = [
+    (re.compile(pattern), told)
+    for pattern, told in (
+        (r"^Input should be (?=greater|less)", "a number "),
+        (r"^Input should be ", ""),
+        (r"^String should have ", "a string of "),
+        (r", unable to parse .*| or instance of \w+", ""),
+        (r"a valid dictionary", "an object"),
+        (r"a valid integer", "an integer"),
+        (r"\ba valid ", "a "),
+        (r"^Field required$", "this field, which is missing"),
+        (r"^Extra inputs are not permitted$", "no other fields than the described ones"),
+    )
+]
+
 _PYTHON = re.compile(r"\b(?:None|True|False|a bool|[Aa] dict|a list)\b")
 _IN_JSON = {
     "None": "null",
@@ -81,15 +96,16 @@ def in_json(text: str) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value that is not a feature, cut at 80 characters."""
+    """Return a value that is not a feature, cut at 80 characters; of an object or an array its kind."""
+    if isinstance(value, (dict, list)):
+        return kind_of(value)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return shown(value)
 
 
 def _label(value: object) -> str:
-    short = not isinstance(value, (str, list, dict)) or (isinstance(value, str) and len(value) <= LONGEST_LABEL)
-    return quoted(value) if short else kind_of(value)
+    return kind_of(value) if isinstance(value, str) and len(value) > LONGEST_LABEL else quoted(value)
 
 
 def got(error: AucstreamError) -> str:
@@ -115,6 +131,13 @@ def of_validator(what: str) -> str:
     names, found = match.groups()
     told = " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
     return told if found is None else f"{told}, got {_KINDS.get(found, found)}"
+
+
+def of_pydantic(what: str) -> str:
+    """Return what pydantic expected in this service's words."""
+    for pattern, told in _PYDANTIC:
+        what = pattern.sub(told, what)
+    return what
 
 
 def names_in(tokens: Sequence[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from service.description import resolved
 from service.errors import RouteNotFound
 from service.preconditions import IfNoneMatch, unchanged
 
@@ -94,7 +95,8 @@ def _described(document: dict[str, Any]) -> str:
             if "requestBody" in operation:
                 parts.append(f"<p>Body: {html.escape(operation['requestBody'].get('description', ''))}</p>")
                 parts.append(_content(operation["requestBody"]["content"]))
-            for status, answer in sorted(operation["responses"].items()):
+            for status, described in sorted(operation["responses"].items()):
+                answer = resolved(document, described)
                 parts.append(f"<p><b>{html.escape(status)}</b> {html.escape(answer['description'])}</p>")
                 if status.startswith("2"):
                     parts.append(_content(answer.get("content", {})))

@@ -364,7 +364,7 @@ def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: R
     assert service.score("unscaled", {"a": 1.0}) == before
     many = service.post("unscaled", "learn-many", [huge, rows(1)[0]]).json()
     assert (many["accepted"], many["rejected"], many["seq"]) == (1, 1, 43)
-    assert [error["line"] for error in many["errors"]] == [1]
+    assert [(error["line"], error["pointer"]) for error in many["errors"]] == [(1, "/0")]
     assert service.describe("unscaled")["examples"] == 41
     assert service.evaluation("unscaled")["window"]["examples"] == 41
     service.http.delete("/v1/models/unscaled")

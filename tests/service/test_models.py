@@ -114,7 +114,9 @@ def test_a_bad_spec_names_the_field(service: Running, spec: dict[str, object], k
 
 
 def test_near_misses_of_an_algorithm_are_named(service: Running) -> None:
-    assert "'solam'" in problem(service.create("bad-spec", algorithm="solm"), 422, "unknown-algorithm")["detail"]
+    for name, near in (("solm", "'solam'"), ("PSAM", "'psam'"), ("OnlineLogistic", "'onlinelogistic'")):
+        assert near in problem(service.create("bad-spec", algorithm=name), 422, "unknown-algorithm")["detail"]
+    assert "got null" in problem(service.create("bad-spec", algorithm=None), 422, "invalid-body")["detail"]
 
 
 def test_a_name_with_a_typo_names_near_misses(service: Running, model: str) -> None:  # S18
