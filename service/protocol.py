@@ -40,6 +40,7 @@ LINGERING = 128  # connections over the limit that are told so; more are closed 
 LINGER_SECONDS = 2.0  # for a refused client to read its answer
 
 CLOSING = {"Connection": "close"}
+UPGRADING = (b"upgrade", b"connection", b"http2-settings")
 VERSIONS = ("1.1", "1.0")
 NO_READING = Reading(0, 0.0, inflate=False)
 
@@ -106,6 +107,7 @@ class Protocol(HttpToolsProtocol):
         self._unsent = -1
         self._refusal: ServiceError | None = None
         self._told = False
+        self._upgrading = False  # this request asked for another protocol
         self._dropping = False  # nothing more is parsed
         self._last: ServiceError | None = None  # to be told after the answers that are due
         self._active: RequestResponseCycle | None = None
@@ -141,18 +143,36 @@ class Protocol(HttpToolsProtocol):
             return
         before = self._expected
         self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # there is nothing to upgrade to: it is answered as it stands
-            self._dropping = True
-            self.cycle.keep_alive = False
-        except httptools.HttpParserError as error:
-            self._end(self._refusal or refusal_of(error, data))
+        self._feed(data)
         if before == HEAD == self._expected and not self._dropping:
             # the parser keeps a header until it has ended: its end may never come
             self._head_size += len(data)
             if self._head_size > self.gate.head_bytes + self.gate.url_bytes:
                 self._end(self._head_too_large())
+
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._plain_head() + data[upgrade.args[0] :]
+            except httptools.HttpParserError as error:
+                self._end(self._refusal or refusal_of(error, data))
+                return
+            else:
+                return
+
+    def _plain_head(self) -> bytes:
+        """Return the head of a request that asked for another protocol, without that: the parser left its body out."""
+        closes = any(name == b"connection" and b"close" in value.lower() for name, value in self.headers)
+        kept = [(name, value) for name, value in self.headers if name not in UPGRADING]
+        lines = [b"%s: %s" % header for header in (*kept, *([(b"connection", b"close")] if closes else ()))]
+        line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        self._upgrading = False
+        self._expected = HEAD
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        return b"\r\n".join([line, *lines, b"", b""])
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active = cycle
@@ -211,12 +231,17 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """A body may follow."""
         self._check_head()
+        if self.parser.should_upgrade():
+            self._upgrading = True
+            return
         super().on_headers_complete()
         self._expected = BODY
         self._heard = self.loop.time()
 
     def on_message_complete(self) -> None:
         """The request is here."""
+        if self._upgrading:
+            return
         super().on_message_complete()
         self._expected = DONE
         self._since = self.loop.time()

@@ -160,6 +160,18 @@ def test_a_whole_url_is_taken_and_names_the_host(small: Local) -> None:
             assert rest(connection).startswith(b"HTTP/1.1 " + status)
 
 
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+def test_a_request_that_asks_for_another_protocol_is_answered_in_this_one(small: Local, protocol: bytes) -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABk\r\n" % protocol
+    body = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(LEARN)
+    request = b"POST /v1/models/m/learn-one HTTP/1.1\r\nHost: localhost\r\n" + upgrade + body + b"\r\n" + LEARN
+    with connected(small) as connection:
+        connection.sendall(request * 2 + request[:-10])
+        time.sleep(0.1)
+        connection.sendall(request[-10:] + GET % (b"/readyz", b"Connection: Close, Upgrade\r\nUpgrade: x\r\n"))
+        assert re.findall(rb"HTTP/1.1 (\d+)", rest(connection)) == [b"200"] * 4
+
+
 def test_what_follows_a_good_request_is_refused_after_its_answer(small: Local) -> None:
     with connected(small) as connection:
         connection.sendall(GET % (b"/readyz", b"") * 2 + b"NONSENSE\r\n\r\n" + GET % (b"/readyz", b""))
@@ -227,7 +239,7 @@ def test_an_answer_that_nobody_reads_is_given_up(small: Local) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         gate = small.server.config.http_protocol_class.gate
         before = gate.refused.get("slow-request", 0)
-        connection.sendall((GET % (b"/openapi.json", b"")) * 40)
+        connection.sendall((GET % (b"/openapi.json", b"")) * 400)
         begun = time.monotonic()
         while gate.refused.get("slow-request", 0) == before and time.monotonic() - begun < 20:
             time.sleep(0.1)

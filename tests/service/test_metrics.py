@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 import time
+import warnings
 from typing import Any
 
 import pytest
@@ -207,6 +208,10 @@ def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:
         with logging_to(stream, form, "warning", access=False) as access:
             assert access is None
             log.info("quiet")
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.warn("value-secret", RuntimeWarning, stacklevel=1)  # as of a vocabulary that is full
+            logging.getLogger("asyncio").error("never retrieved\nfuture: ValueError('value-secret')")
             try:
                 float("value-secret")
             except ValueError as error:
@@ -214,11 +219,12 @@ def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:
         told[form] = stream.getvalue()
         assert "secret" not in told[form]
         assert "quiet" not in told[form]
-    entry = json.loads(told["json"])
+    warned, _, entry = map(json.loads, told["json"].splitlines())
+    assert warned["message"].startswith("RuntimeWarning at ")
     assert (entry["level"], entry["message"], entry["request_id"]) == ("critical", "model m: it is set aside", "id")
     assert entry["error"]["type"] == "ValueError"
     assert "test_metrics.py" in entry["error"]["at"]
-    assert re.match(r"\S+Z CRITICAL aucstream: model m: it is set aside request_id=id \(ValueError at ", told["text"])
+    assert re.search(r"\S+Z CRITICAL aucstream: model m: it is set aside request_id=id \(ValueError at ", told["text"])
 
 
 def test_a_log_that_nobody_reads_loses_lines_and_counts_them() -> None:
