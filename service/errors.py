@@ -229,7 +229,9 @@ class WeightsUnavailable(ServiceError):
 
 
 class NonFiniteScore(ServiceError):
-    """A score is not a finite number."""
+    """A score is not a finite number; `rows` are those of a block."""
+
+    rows: Sequence[int] = (0,)
 
 
 class Disconnected(Exception):

@@ -570,7 +570,25 @@ class HotCalls:
             rows.append(body)
             places.append((len(scored.parts), place))
             scored.parts.append(b"")
-        scores, probabilities = score(model, [body.features for body in rows]) if rows else ([], [])
+        scores: list[float] = []
+        probabilities: list[float | None] = []
+        while rows and not scores:
+            try:
+                scores, probabilities = score(model, [body.features for body in rows])
+            except NonFiniteScore as error:
+                if places[0][1] < 0:
+                    error.errors[0]["pointer"] = f"/{-1 - places[error.rows[0]][1]}"
+                    raise
+                for row in reversed(error.rows):
+                    at, place = places[row]
+                    bad_score = Refused(place, error)
+                    stop = row + 1 if skip else len(rows)
+                    del rows[row:stop], places[row:stop]
+                    if skip:
+                        model.counts.refuse(error)
+                        scored.parts[at] = _refused_part(bad_score)
+                    else:
+                        bad = bad_score
         for body, (at, place), value, probability in zip(rows, places, scores, probabilities, strict=True):
             scored.parts[at] = _prediction(value, probability)
             if body.id is not None:
@@ -674,8 +692,11 @@ def judge_as_before(model: Model, features: Features) -> tuple[float, float | No
 def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
     scores = model.pipeline.score_rows(rows)
-    if not np.isfinite(scores).all():
-        raise NonFiniteScore("score", "a finite number")
+    finite = np.isfinite(scores)
+    if not finite.all():
+        error = NonFiniteScore("score", "a finite number", pointer="")
+        error.rows = np.flatnonzero(~finite).tolist()
+        raise error
     values: list[float] = (scores + 0.0).tolist()  # the journal keeps no negative zero
     return values, model.pipeline.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
 

@@ -53,9 +53,16 @@ def test_a_score_that_is_not_finite_is_a_problem_and_never_null(service: Running
         service.learn("huge", dict.fromkeys(names, sign), sign)
     row = {"features": dict.fromkeys(names, 1.7e308)}
     problem(service.post("huge", "predict-one", row), 422, "non-finite-score")
-    problem(service.post("huge", "predict-many", [row]), 422, "non-finite-score")
-    answer = service.raw("/v1/models/huge/predict-many", json.dumps(row).encode() + b"\n", NDJSON)
-    assert answer.status_code == 422
+    good = {"features": {"f0": 1}}
+    document = problem(service.post("huge", "predict-many", [good, row, good, row]), 422, "non-finite-score")
+    assert [error["pointer"] for error in document["errors"]] == ["/1"]
+    lines = b"".join(json.dumps(each).encode() + b"\n" for each in (good, row, good, row))
+    document = problem(service.raw("/v1/models/huge/predict-many", lines, NDJSON), 422, "non-finite-score")
+    assert [(error["line"], error["pointer"]) for error in document["errors"]] == [(2, "")]
+    answer = service.raw("/v1/models/huge/predict-many?on_error=skip", lines, NDJSON)
+    told = [json.loads(line) for line in answer.text.splitlines()]
+    assert [found["score"] is None for found in told] == [False, True, False, True]
+    assert [found["errors"][0]["line"] for found in told[1::2]] == [2, 4]
     assert service.describe("huge")["seq"] == 20
     assert service.score("huge", {"f0": 1}) > 0
     service.http.delete("/v1/models/huge")
