@@ -1,12 +1,15 @@
 """`aucstream fsck DATA_DIR`: what is wrong with a data directory, while no service runs on it.
 
 It changes nothing, but for `quarantine`: that moves one model out of the directory, into a folder beside the
-others, so that nothing of it is lost and its name is free.
+others, so that nothing of it is lost and its name is free. `salvage` makes a new directory of what the snapshots hold.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,9 @@ from aucstream.errors import AucstreamError, BadSnapshot
 from service import checksums, wal
 from service.archive import SUFFIX, Archive
 from service.directory import DataDirectory
-from service.errors import JournalDamaged, StartRefused
-from service.journal import MIGRATIONS, Journal, ModelRecord
-from service.model import Model, unpacked
+from service.errors import StartRefused
+from service.journal import MIGRATIONS, CreateModel, Journal, ModelRecord, unreadable
+from service.model import Model, spec_in, unpacked
 from service.recovery import KINDS
 from service.rows import digest_of, features_of
 from service.rules import Fate
@@ -31,12 +34,13 @@ class Check:
     """One look at a data directory."""
 
     def __init__(self, path: Path, *, replay: bool = False) -> None:
-        self.directory = DataDirectory(path, expect_existing=True)
+        self.directory = DataDirectory(path)
         self.replay = replay
         self.report: dict[str, Any] = {"data_dir": str(self.directory.path), "journal": [], "models": []}
 
     def run(self) -> int:
         """Fill the report; return the exit status. Raises StartRefused where nothing can be checked."""
+        require_directory(self.directory.path)
         self.directory.acquire()
         try:
             db = opened(self.directory.journal)
@@ -192,6 +196,77 @@ class Check:
         return "equal" if same else "differs"
 
 
+def require_directory(path: Path, what: str = "journal.sqlite3") -> None:
+    """Raise StartRefused unless a data directory is there: looking must not make one."""
+    if not (path.expanduser() / what).exists():
+        raise StartRefused(f"a data directory of the service (with {what}), found none at {path}")
+
+
+def salvage(path: Path, target: Path) -> list[str]:
+    """Make a new data directory with each model as its newest readable snapshot holds it, and the keys.
+
+    Returns a line a model. The old directory is left as it is.
+
+    Raises
+    ------
+    StartRefused
+    """
+    require_directory(path, "snapshots")
+    if target.exists() and any(target.iterdir()):
+        raise StartRefused(f"a new or empty directory to salvage into, got {target}")
+    old, new = DataDirectory(path), DataDirectory(target)
+    old.acquire()
+    try:
+        new.acquire()
+        journal = Journal(new.journal, "disk", 1)
+        journal.open()
+        try:
+            told = _salvaged(old, journal)
+        finally:
+            journal.close()
+        if old.keys.exists():
+            shutil.copy2(old.keys, new.keys)
+            new.files.sync_folder(new.path)
+        return told
+    except (apsw.Error, OSError) as error:
+        raise StartRefused(f"to make {target}, got {error}") from error
+    finally:
+        new.release()
+        old.release()
+
+
+def _salvaged(old: DataDirectory, journal: Journal) -> list[str]:
+    archive = Archive(old.snapshots, 2)
+    told: dict[str, str] = {}
+    names = archive.files.names(old.snapshots)
+    for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
+        for seq in reversed(archive.seqs(number)):
+            try:
+                data = archive.files.read(archive.path(number, seq))
+                arrays, meta = unpacked(data)
+                name, spec = str(meta["name"]), spec_in(meta)
+                Model(ModelRecord(number, name, spec.canonical(), 0.0, 0, 0)).restore(arrays, meta)
+            except (AucstreamError, OSError):
+                continue
+            if name not in told:  # a name used again has the higher number
+                told[name] = f"model {name}: as after seq {seq}"
+                seed = secrets.randbits(31)
+                journal.commit(
+                    [CreateModel(name, spec.canonical(), time.time(), seed, data, seq, pending=spec.pending)]
+                )
+            break
+    for name in _names(old.journal):
+        told.setdefault(name, f"model {name}: lost, no snapshot of it can be read")
+    return [told[name] for name in sorted(told)]
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names of the models, as far as a damaged journal tells."""
+    with contextlib.suppress(apsw.Error, StartRefused), contextlib.closing(opened(path)) as db:
+        return [str(row[0]) for row in db.execute("SELECT name FROM models WHERE name IS NOT NULL")]
+    return []
+
+
 def opened(path: Path) -> apsw.Connection:
     """Open a journal for reading, without moving its log; raises StartRefused."""
     try:
@@ -201,7 +276,7 @@ def opened(path: Path) -> apsw.Connection:
         db.set_wal_hook(lambda *_: 0)
         tables = {str(row[0]): str(row[1]) for row in db.execute("SELECT key, value FROM meta")}
     except apsw.Error as error:
-        raise JournalDamaged(f"a readable journal, got {path}: {error}") from error
+        raise unreadable(path, error) from error
     known = [migration.__name__ for migration in MIGRATIONS]
     if tables.get("migrations", "").split() != known:
         db.close()
@@ -216,7 +291,8 @@ def quarantine(path: Path, name: str) -> Path:
     ------
     StartRefused
     """
-    directory = DataDirectory(path, expect_existing=True)
+    require_directory(path)
+    directory = DataDirectory(path)
     directory.acquire()
     try:
         db = opened(directory.journal)

@@ -60,6 +60,7 @@ from service.journal import (
     Settled,
     Sweep,
     Swept,
+    unreadable,
 )
 from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
 from service.preconditions import ANY, Preconditions
@@ -151,7 +152,8 @@ class ModelHost:
         if not found and any(self.directory.snapshots.iterdir()):
             raise StartRefused(
                 f"a journal beside the snapshots in {self.directory.path}, found none: "
-                "restore journal.sqlite3, or move the snapshots away to start empty"
+                "restore journal.sqlite3, or make a new directory of the snapshots (`aucstream fsck --salvage`), "
+                "or move them away to start empty"
             )
         log.info("data directory %s: %s", self.directory.path, "journal found" if found else "empty, starting new")
         await asyncio.to_thread(self.journal.open)
@@ -164,7 +166,7 @@ class ModelHost:
                 await self._warm_up(ModelSpec.model_validate_json(record.spec))  # or it would compile on the loop
                 self.models[record.name] = await self._load(record)
             except apsw.Error as error:
-                raise StartRefused(f"a readable journal, got {self.directory.journal}: {error}") from error
+                raise unreadable(self.directory.journal, error) from error
             except Exception as error:  # one bad file must not stop the others
                 self._set_aside(record, error)
         self._writer = Writer(self.journal, asyncio.get_running_loop(), self._committed, self.commits)

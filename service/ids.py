@@ -17,6 +17,7 @@ from service.rules import Fate, Known, Prediction
 IDS_SLACK = 64  # ids over the limit are deleted when they are a 64th too many, not one by one
 STEP_ROWS = 256  # rows that expire, and bytes of their features, in one transaction at most
 STEP_BYTES = 1 << 20
+CHECKED_ROWS = 5_000  # at start, before the loop looks elsewhere
 AGED_ROWS = 5_000  # ids that are too old are forgotten so many at a time
 
 Row = tuple[str, Known]
@@ -37,8 +38,10 @@ class Ids:
         self.waiting: dict[int, int] = {}  # model -> predictions and early labels
         self._aging: list[int] = []
 
-    def start(self, model: int, seq: int) -> None:
+    def start(self, model: int, seq: int) -> Iterator[None]:
         """Check and count what is there; later ids (of a weaker level of durability) are forgotten.
+
+        In steps, so that others may have the loop: a million take seconds.
 
         Raises
         ------
@@ -55,6 +58,8 @@ class Ids:
                 if checksums.of_row(tuple(values)) != checksum:
                     raise RowsDamaged(f"the rows of {table} that were written, the journal holds another")
                 count += 1
+                if count % CHECKED_ROWS == 0:
+                    yield
             found[table] = count
         self.settled[model], self.waiting[model] = found["ids"], found["pending"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -320,7 +321,7 @@ class Journal:
             self.close(failed=True)
             if isinstance(error, StartRefused):
                 raise
-            raise StartRefused(f"a readable journal, got {self.path}: {error}") from error
+            raise unreadable(self.path, error) from error
         self._connection = db
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
@@ -406,10 +407,10 @@ class Journal:
         """Return the registry, or raise JournalDamaged."""
         rows = self._rows(f"SELECT {', '.join(checksums.COVERED['models'])}, checksum FROM models ORDER BY model")
         if _meta(self._db, "models", "0") != str(len(rows)):
-            raise JournalDamaged(f"as many models as were registered, {self.path} holds {len(rows)}")
+            raise damaged("as many models as were registered", self.path, f"{len(rows)} models")
         for *values, checksum in rows:
             if checksums.of_row(tuple(values)) != checksum:
-                raise JournalDamaged(f"the registry that was written, {self.path} holds another for model {values[0]}")
+                raise damaged("the registry that was written", self.path, f"another row for model {values[0]}")
         return [ModelRecord(*values) for *values, _ in rows if values[1] is not None]
 
     def base(self, model: int) -> bytes | None:
@@ -433,7 +434,14 @@ class Journal:
         self, model: int, seq: int, pending: PendingSpec | None = None, freed: Sequence[tuple[str, int]] = ()
     ) -> None:
         """Tell where a model stands after replay, and whose steps were skipped in it; raises RowsDamaged."""
-        self.ids.start(model, seq)
+        for _ in self.starting(model, seq, pending, freed):
+            pass
+
+    def starting(
+        self, model: int, seq: int, pending: PendingSpec | None = None, freed: Sequence[tuple[str, int]] = ()
+    ) -> Iterator[None]:
+        """Do what `start_model` does, in steps."""
+        yield from self.ids.start(model, seq)
         if freed:
             self._db.execute("BEGIN IMMEDIATE")
             self.ids.release(model, freed)
@@ -926,11 +934,27 @@ def _meta(db: apsw.Connection, key: str, default: str) -> str:
     return str(rows[0][0]) if rows else default
 
 
+def damaged(expected: str, path: Path, found: str) -> JournalDamaged:
+    """Return the error of a file that cannot be trusted: what to do is part of it."""
+    return JournalDamaged(
+        f"{expected}, got {path}: {found}. Restore a backup; or begin a new directory with what the snapshots hold, "
+        f"without what was learned after them, ids and waiting predictions: "
+        f"`aucstream fsck {shlex.quote(str(path.parent))} --salvage NEW_DIR`"
+    )
+
+
+def unreadable(path: Path, error: Exception) -> StartRefused:
+    """Return the error of a journal that cannot be read, damaged or not."""
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return damaged("a readable journal", path, str(error))
+    return StartRefused(f"a readable journal, got {path}: {error}")
+
+
 def _check_structure(db: apsw.Connection, path: Path) -> None:
     """Raise JournalDamaged unless tables and indexes fit each other."""
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
     if found != ["ok"]:
-        raise JournalDamaged(f"a sound journal, got {path}: {'; '.join(' '.join(found).splitlines())}")
+        raise damaged("a sound journal", path, "; ".join(" ".join(found).splitlines()))
 
 
 def _migrate(db: apsw.Connection) -> None:

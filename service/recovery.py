@@ -76,7 +76,8 @@ def load(journal: Journal, archive: Archive, record: ModelRecord) -> Generator[t
             f"restore a readable snapshot in {archive.of(record.model)}"
         )
     model.counts = Counts()  # what was replayed was counted when it came
-    journal.start_model(model.number, model.seq, model.spec.pending, model.take_freed())
+    for _ in journal.starting(model.number, model.seq, model.spec.pending, model.take_freed()):
+        yield 0, model.seq
     model.skipped.clear()
     model.pending = journal.ids.waiting[model.number]
     waiting = journal.ids.first_features(model.number) if model.kind is None else None

@@ -271,7 +271,7 @@ class Roc(_Answer):
 class Weight(_Answer):
     """One weight."""
 
-    name: Annotated[str | int, Field(description="feature name, or column of an array")]
+    name: Annotated[str, Field(description='feature name, or column of an array: `"0"`, as in contributions')]
     weight: float
 
 

@@ -20,11 +20,22 @@ def fsck(
     quarantine: Annotated[
         str | None, typer.Option(metavar="MODEL", help="move this model to DATA_DIR/quarantine: its name is free then")
     ] = None,
+    salvage: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NEW_DIR",
+            help="make a new data directory of the newest readable snapshots: where the journal is beyond repair",
+        ),
+    ] = None,
 ) -> None:
     """Check a data directory: exit 0 if it is sound, 1 if it is damaged, 2 if it cannot be checked."""
     module: Any = importlib.import_module("service.fsck")
     errors: Any = importlib.import_module("service.errors")
     try:
+        if salvage is not None:
+            for line in module.salvage(data_dir, salvage):
+                typer.echo(line)
+            data_dir = salvage
         if quarantine is not None:
             print(f"model {quarantine} moved to {module.quarantine(data_dir, quarantine)}", file=sys.stderr)
         check = module.Check(data_dir, replay=replay)

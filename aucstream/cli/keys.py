@@ -59,16 +59,21 @@ def list_(
     data_dir: DataDir = Path("aucstream-data"),
     as_json: Annotated[bool, typer.Option("--json", help="one object a line")] = False,
 ) -> None:
-    """List the keys: id, role, name, when they were made."""
+    """List the keys: id, role, name, when they were made; a line each, between tabs, where no terminal reads it."""
     found = _module().read(_file(data_dir))
     if as_json:
         for key in found:
             facts = {"id": key.id, "role": key.role.name.lower(), "name": key.name, "created_at": key.created_at}
             typer.echo(json.dumps(facts))
         return
+    rows = [(key.id, key.role.name.lower(), key.name, key.created_at) for key in found]
+    if not sys.stdout.isatty():  # for cut, awk and the like
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
     table = Table("id", "role", "name", "created")
-    for key in found:
-        table.add_row(key.id, key.role.name.lower(), key.name, key.created_at)
+    for row in rows:
+        table.add_row(*row)
     Console().print(table)
 
 

@@ -78,9 +78,11 @@ class AsyncClient(Common):
 
     # ---- models ------------------------------------------------------------------------------
 
-    async def create(self, model: str, algorithm: str = "psam", **spec: Unpack[Spec]) -> Description:
+    async def create(
+        self, model: str, algorithm: str = "psam", *, if_match: str | None = None, **spec: Unpack[Spec]
+    ) -> Description:
         """As `Client.create`."""
-        return await self._run(self._calls.create(model, algorithm, spec))
+        return await self._run(self._calls.create(model, algorithm, spec, if_match))
 
     def models(self, *, page: int = 100) -> AsyncIterator[Description]:
         """As `Client.models`."""
@@ -90,9 +92,9 @@ class AsyncClient(Common):
         """As `Client.describe`."""
         return await self._run(self._calls.describe(model))
 
-    async def delete(self, model: str) -> None:
+    async def delete(self, model: str, *, if_match: str | None = None) -> None:
         """As `Client.delete`."""
-        await self._run(self._calls.delete(model))
+        await self._run(self._calls.delete(model, if_match))
 
     # ---- one row -----------------------------------------------------------------------------
 
@@ -189,15 +191,19 @@ class AsyncClient(Common):
         """As `Client.events`."""
         return self._iterate(self._calls.events(model, after))
 
+    async def delete_event(self, model: str, id: str) -> int:
+        """As `Client.delete_event`."""
+        return await self._run(self._calls.delete_event(model, id))
+
     # ---- snapshots ---------------------------------------------------------------------------
 
     async def download_snapshot(self, model: str) -> bytes:
         """As `Client.download_snapshot`."""
         return await self._run(self._calls.download_snapshot(model))
 
-    async def upload_snapshot(self, model: str, data: bytes) -> Description:
+    async def upload_snapshot(self, model: str, data: bytes, *, if_match: str | None = None) -> Description:
         """As `Client.upload_snapshot`."""
-        return await self._run(self._calls.upload_snapshot(model, data))
+        return await self._run(self._calls.upload_snapshot(model, data, if_match))
 
     # ---- the service -------------------------------------------------------------------------
 

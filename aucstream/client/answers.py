@@ -87,7 +87,7 @@ class Prediction(Answer, frozen=True):
 
 
 class Description(Answer, frozen=True):
-    """A model: its spec, what `auto` became, and its counts."""
+    """A model: its spec, what `auto` became, its counts, and the `etag` of its spec (None in a list)."""
 
     name: str
     spec: dict[str, Any]
@@ -99,6 +99,7 @@ class Description(Answer, frozen=True):
     auc: float | None
     created_at: str
     last_event_at: str | None
+    etag: str | None = None
 
 
 class Page(Answer, frozen=True):
@@ -151,9 +152,9 @@ class Roc(Answer, frozen=True):
 
 
 class Weight(Answer, frozen=True):
-    """The weight of a feature, named by a string or by an array's column."""
+    """The weight of a feature; a column of arrays is named as in contributions, `"0"`."""
 
-    name: str | int
+    name: str
     weight: float
 
 
@@ -161,6 +162,12 @@ class Weights(Answer, frozen=True):
     """The largest weights."""
 
     weights: tuple[Weight, ...]
+
+
+class Removed(Answer, frozen=True):
+    """How many raw records of an example were removed."""
+
+    removed: int
 
 
 class ModelEvent(Answer, frozen=True):

@@ -23,6 +23,7 @@ from aucstream.client.answers import (
     ModelEvent,
     Page,
     Predicted,
+    Removed,
     Roc,
     Weight,
     Weights,
@@ -117,13 +118,13 @@ class Calls:
 
     # ---- models ------------------------------------------------------------------------------
 
-    def create(self, model: str, algorithm: str, spec: Spec) -> Flow[Description]:
+    def create(self, model: str, algorithm: str, spec: Spec, if_match: str | None) -> Flow[Description]:
         """PUT /v1/models/{name}."""
         try:
             body = json.dumps({"algorithm": algorithm, **spec}, allow_nan=False, default=_plain).encode()
         except (TypeError, ValueError) as error:
             raise InvalidParams("spec", f"finite numbers, bools, strings, lists, dicts and None ({error})") from error
-        return self._answer(Request("PUT", _path(model), body, JSON), Description)
+        return self._described(Request("PUT", _path(model), body, JSON | _matching(if_match)))
 
     def models(self, page: int) -> Flow[None]:
         """GET /v1/models, page by page."""
@@ -139,12 +140,12 @@ class Calls:
 
     def describe(self, model: str) -> Flow[Description]:
         """GET /v1/models/{name}."""
-        return self._answer(Request("GET", _path(model)), Description)
+        return self._described(Request("GET", _path(model)))
 
-    def delete(self, model: str) -> Flow[None]:
+    def delete(self, model: str, if_match: str | None) -> Flow[None]:
         """DELETE /v1/models/{name}."""
         try:
-            yield from self._reply(Request("DELETE", _path(model)))
+            yield from self._reply(Request("DELETE", _path(model), headers=_matching(if_match)))
         except ModelNotFound as error:
             if error.attempts == 1:
                 raise  # else the answer of an earlier attempt was lost
@@ -258,6 +259,13 @@ class Calls:
                 patience.renew()  # however long the caller took for the last event
             yield patience.pause(error, reader.retry if told is None else told)
 
+    def delete_event(self, model: str, id_: str) -> Flow[int]:
+        """DELETE …/events?id=."""
+        if not isinstance(id_, str) or not id_:
+            raise InvalidParams("id", "the id of an example", id_)
+        found = yield from self._answer(Request("DELETE", _path(model, f"events?id={quote(id_, safe='')}")), Removed)
+        return found.removed
+
     # ---- snapshots ---------------------------------------------------------------------------
 
     def download_snapshot(self, model: str) -> Flow[bytes]:
@@ -265,9 +273,10 @@ class Calls:
         reply = yield from self._reply(Request("GET", _path(model, "snapshot")))
         return reply.content
 
-    def upload_snapshot(self, model: str, data: bytes) -> Flow[Description]:
+    def upload_snapshot(self, model: str, data: bytes, if_match: str | None) -> Flow[Description]:
         """PUT …/snapshot; never sent twice: the second would undo what was learned since the first."""
-        return self._answer(Request("PUT", _path(model, "snapshot"), bytes(data), OCTETS, safe=False), Description)
+        headers = OCTETS | _matching(if_match)
+        return self._described(Request("PUT", _path(model, "snapshot"), bytes(data), headers, safe=False))
 
     # ---- the service -------------------------------------------------------------------------
 
@@ -313,6 +322,10 @@ class Calls:
         reply = yield from self._reply(request)
         return decoded(kind, reply.content)
 
+    def _described(self, request: Request) -> Flow[Description]:
+        reply = yield from self._reply(request)
+        return msgspec.structs.replace(decoded(Description, reply.content), etag=reply.headers.get("etag"))
+
     def _probe(self, path: str) -> Flow[bool]:
         try:
             reply = yield Send(Request("GET", path), PROBE_SECONDS)
@@ -325,6 +338,14 @@ def _path(model: str, call: str = "") -> str:
     if not isinstance(model, str) or NAME.match(model) is None:
         raise InvalidParams("model", "a name of 1 to 64 of a-z 0-9 _ -", model)
     return f"/v1/models/{model}/{call}" if call else f"/v1/models/{model}"
+
+
+def _matching(etag: str | None) -> dict[str, str]:
+    if etag is None:
+        return {}
+    if not isinstance(etag, str) or not etag or not etag.isascii() or not etag.isprintable():
+        raise InvalidParams("if_match", "the etag of a description, or '*'", etag)
+    return {"If-Match": etag}
 
 
 def _plain(value: object) -> Any:

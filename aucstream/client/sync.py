@@ -89,9 +89,15 @@ class Client(Common):
 
     # ---- models ------------------------------------------------------------------------------
 
-    def create(self, model: str, algorithm: str = "psam", **spec: Unpack[Spec]) -> Description:
-        """Create a model; the same spec again changes nothing, another one raises SpecConflict."""
-        return self._run(self._calls.create(model, algorithm, spec))
+    def create(
+        self, model: str, algorithm: str = "psam", *, if_match: str | None = None, **spec: Unpack[Spec]
+    ) -> Description:
+        """Create a model; the same spec again changes nothing, another one raises SpecConflict.
+
+        `if_match` (here, in `delete` and in `upload_snapshot`) is the `etag` of a description, or "*": a model
+        that has another by then, or is not there, raises PreconditionFailed.
+        """
+        return self._run(self._calls.create(model, algorithm, spec, if_match))
 
     def models(self, *, page: int = 100) -> Iterator[Description]:
         """Yield all models by name, `page` of them a request."""
@@ -101,9 +107,9 @@ class Client(Common):
         """Return spec and counts of a model."""
         return self._run(self._calls.describe(model))
 
-    def delete(self, model: str) -> None:
+    def delete(self, model: str, *, if_match: str | None = None) -> None:
         """Delete a model and all it learned."""
-        self._run(self._calls.delete(model))
+        self._run(self._calls.delete(model, if_match))
 
     # ---- one row -----------------------------------------------------------------------------
 
@@ -228,15 +234,23 @@ class Client(Common):
         """
         return self._iterate(self._calls.events(model, after))
 
+    def delete_event(self, model: str, id: str) -> int:
+        """Remove the raw record of an example; return how many there were.
+
+        What the model learned from it stays. A prediction that waits is dropped: its label is then refused.
+        A call that was repeated may return 0, for what its first attempt removed.
+        """
+        return self._run(self._calls.delete_event(model, id))
+
     # ---- snapshots ---------------------------------------------------------------------------
 
     def download_snapshot(self, model: str) -> bytes:
         """Return the whole state; `aucstream.from_bytes` reads it."""
         return self._run(self._calls.download_snapshot(model))
 
-    def upload_snapshot(self, model: str, data: bytes) -> Description:
+    def upload_snapshot(self, model: str, data: bytes, *, if_match: str | None = None) -> Description:
         """Create or replace a model from a snapshot."""
-        return self._run(self._calls.upload_snapshot(model, data))
+        return self._run(self._calls.upload_snapshot(model, data, if_match))
 
     # ---- the service -------------------------------------------------------------------------
 

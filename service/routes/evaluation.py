@@ -65,7 +65,7 @@ def evaluation_router(host: ModelHost) -> APIRouter:
             raise WeightsUnavailable(error.where, error.expected, error.got) from error
         largest = heapq.nsmallest(top, found.items(), key=lambda item: (-abs(item[1]), str(item[0])))
         return Response(
-            _encode({"weights": [{"name": key, "weight": float(weight)} for key, weight in largest]}),
+            _encode({"weights": [{"name": str(key), "weight": float(weight)} for key, weight in largest]}),
             media_type=JSON.decode(),
         )
 

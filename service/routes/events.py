@@ -56,7 +56,8 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
         "/v1/models/{name}/events",
         summary="Remove the raw record of one example",
         description="From the journal and from what waits for a label. What the model learned from it stays, and so "
-        "does that the id was learned: the same example sent again is a duplicate. Snapshots of learners that buffer "
+        "does that the id was learned: the same example sent again is a duplicate. A prediction that waits is dropped, and "
+        "its id is expired: a label for it is 410. Snapshots of learners that buffer "
         "rows (see the algorithm) hold those rows, without their id, until newer ones push them out.",
         response_class=Response,
         responses={

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -17,11 +18,13 @@ from aucstream.client import (
     Client,
     ConnectionFailed,
     Example,
+    Expired,
     FeaturesConflict,
     InvalidRequest,
     LabelConflict,
     Learned,
     ModelNotFound,
+    PreconditionFailed,
     Problem,
     Retry,
     SpecConflict,
@@ -55,8 +58,25 @@ def test_models_are_made_listed_described_and_deleted(client: Any, local: Local)
     for page in (1, 2, 100):
         found = [description.name for description in client.models(page=page)]
         assert [name for name in found if len(name) == 1] == ["a", "b", "c"]
-    assert client.describe("a") == next(one for one in client.models() if one.name == "a")
-    for name in ("a", "b", "c"):
+    listed = next(one for one in client.models() if one.name == "a")
+    described = client.describe("a")
+    assert msgspec.structs.replace(described, etag=None) == listed
+    etag = described.etag
+    assert etag == made.etag is not None  # the same spec
+    other = client.create("d", "solam").etag
+    for refused_call in (
+        lambda: client.delete("a", if_match=other),
+        lambda: client.create("a", "solam", if_match=other),
+        lambda: client.create("nobody", "solam", if_match="*"),
+        lambda: client.upload_snapshot("a", client.download_snapshot("d"), if_match=other),
+    ):
+        with pytest.raises(PreconditionFailed):
+            refused_call()
+    with pytest.raises(InvalidParams, match="if_match"):
+        client.delete("a", if_match="")
+    client.delete("a", if_match=etag)
+    client.delete("d")
+    for name in ("b", "c"):
         client.delete(name)
         with pytest.raises(ModelNotFound):
             client.describe(name)
@@ -203,7 +223,9 @@ def test_arrays_are_rows(client: Any, model: str) -> None:
     by_array = list(client.predict_many(model, X))
     assert by_array == list(client.predict_many(model, X.tolist()))
     assert client.predict_one(model, X[0]).score == by_array[0].score
-    assert [weight.name for weight in client.weights(model, top=1)] == [0]
+    assert [weight.name for weight in client.weights(model, top=1)] == ["0"]
+    told = client.predict_one(model, X[0], explain=True).contributions
+    assert {weight.name for weight in client.weights(model)} == set(told)
 
 
 def test_no_rows_still_ask_for_the_model(client: Any, model: str) -> None:
@@ -240,6 +262,15 @@ def test_a_bad_row_ends_the_call_or_is_passed_over(client: Any, model: str, bad:
 def test_only_the_first_hundred_errors_are_kept(client: Any, model: str) -> None:
     sums = client.learn_many(model, [({"a": float("nan")}, 1)] * 150, on_error="skip")
     assert (sums.rejected, len(sums.errors), sums.errors[-1].line) == (150, 100, 100)
+
+
+def test_a_raw_record_is_removed(client: Any, model: str) -> None:
+    client.predict_one(model, {"a": 1}, id="a/b?&é")
+    assert [client.delete_event(model, "a/b?&é") for _ in range(2)] == [1, 0]
+    with pytest.raises(Expired):
+        client.label_one(model, "a/b?&é", True)
+    with pytest.raises(InvalidParams, match="id"):
+        client.delete_event(model, "")
 
 
 def test_many_labels(client: Any, model: str) -> None:

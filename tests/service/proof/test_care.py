@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
+import shlex
 import shutil
 import sqlite3
 import time
@@ -17,6 +19,7 @@ from typer.testing import CliRunner
 
 from aucstream.cli.commands import app
 from service import recovery
+from service.errors import StartRefused
 from tests.service.running import NDJSON, Direct, problem
 from tests.service.stream import lines, rows
 
@@ -131,7 +134,10 @@ def test_fsck_tells_snapshots_and_replays_and_refuses_what_is_served(data_dir: P
     assert newest.name in report["models"][0]["damage"][0]
     text = CliRunner().invoke(app, ["fsck", str(data_dir)]).stdout
     assert "model m: damaged" in text
-    assert CliRunner().invoke(app, ["fsck", str(data_dir / "nothing")]).exit_code == 2
+    nothing = CliRunner().invoke(app, ["fsck", str(data_dir / "nothing")])
+    assert nothing.exit_code == 2
+    assert "found none at" in nothing.stderr and "expect-existing" not in nothing.stderr
+    assert not (data_dir / "nothing").exists()
 
 
 def raw(data_dir: Path) -> bytes:
@@ -230,18 +236,60 @@ def test_raw_records_are_removed_by_age_when_a_snapshot_holds_what_was_learned(d
     service.stop()
 
 
-def test_a_backup_is_restored(data_dir: Path) -> None:
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "a moment of the volume"])
+def test_a_backup_is_restored(data_dir: Path, stopped: bool) -> None:
     service = filled(data_dir, "m")
-    service.stop()
+    before = picture(service, "m"), service.evaluation("m")
+    waits = service.post("m", "predict-one", {"features": {"a": 1.0}, "id": "m-waits"}).json()
+    if stopped:
+        service.stop()
     restored = data_dir.with_name("restored")
-    shutil.copytree(data_dir, restored)  # stopped: a copy of the directory
-    service = Direct(data_dir)
-    before = picture(service, "m")
-    service.stop()
+    shutil.copytree(data_dir, restored, ignore=shutil.ignore_patterns("lock"))  # nothing is written meanwhile
+    if not stopped:
+        service.learn("m", {"a": 1.0}, 1, id="later")
+        service.stop()
     service = Direct(restored)
-    assert picture(service, "m") == before
-    assert service.learn("m", {"a": 1.0}, 1)["seq"] == 61
+    assert (picture(service, "m"), service.evaluation("m")) == before
+    assert service.learn("m", **rows(1)[0], id="m0")["duplicate"] is True
+    assert service.post("m", "predict-one", {"features": {"a": 1.0}, "id": "m-waits"}).json() == waits
+    assert service.post("m", "label-one", {"label": 1, "id": "m-waits"}).json()["score"] == waits["score"]
+    assert service.learn("m", {"a": 1.0}, 1, id="later")["seq"] == 62
     service.stop()
+
+
+def test_what_a_start_says_of_a_damaged_journal_is_what_helps(data_dir: Path) -> None:
+    service = filled(data_dir, "m", "n")
+    service.loop.run_until_complete(service.host._snapshot(service.host.models["m"]))
+    before = picture(service, "m"), service.evaluation("m")
+    service.learn("m", {"a": 1.0}, 1, id="after")
+    copied, new = data_dir.with_name("copied"), data_dir.with_name("new")
+    shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("lock"))
+    service.stop()
+    with opened(copied / "journal.sqlite3") as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        root, page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'ids'").fetchone()[0], 4096
+    data = bytearray((copied / "journal.sqlite3").read_bytes())
+    data[(root - 1) * page : root * page] = b"\xa5" * page
+    (copied / "journal.sqlite3").write_bytes(data)
+    with pytest.raises(StartRefused) as refused:
+        Direct(copied)
+    assert "Restore a backup" in str(refused.value)
+    match = re.search(r"`aucstream (fsck .* --salvage) NEW_DIR`", str(refused.value))
+    assert match is not None
+    assert fsck(copied)[0] == 1
+    assert CliRunner().invoke(app, [*shlex.split(match[1]), str(data_dir)]).exit_code == 2  # not over what is there
+    found = CliRunner().invoke(app, [*shlex.split(match[1]), str(new)])
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout.splitlines()[:2] == ["model m: as after seq 60", "model n: lost, no snapshot of it can be read"]
+    assert (copied / "journal.sqlite3").read_bytes() == data
+    service = Direct(new)
+    described, scores = picture(service, "m")
+    assert ({**described, "pending": 1, "created_at": before[0][0]["created_at"]}, scores) == before[0]
+    assert service.evaluation("m") == before[1]
+    problem(service.post("m", "label-one", {"id": "m-waits", "label": 1}), 404, "unknown-id")  # as it was told
+    assert service.learn("m", {"a": 1.0}, 1, id="after")["seq"] == 61
+    service.stop()
+    assert fsck(new)[0] == 0
 
 
 def test_another_version_of_the_library_is_told(
