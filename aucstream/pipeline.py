@@ -338,6 +338,13 @@ class Pipeline(RankingClassifier):
                 return score, self._probability(score)
         return None
 
+    def same_again(self, rows: Sequence[Any]) -> bool:
+        """Return whether all rows are dicts with the names of the row learned last, and finite numbers only.
+
+        `check_rows` passes such rows.
+        """
+        return all(type(x) is dict for x in rows) and self._encoder.plan.fill_all(rows) is not None
+
     def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
         """Check rows that will be learned; change nothing.
 

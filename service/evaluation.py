@@ -18,7 +18,6 @@ from aucstream.metrics.area import Area
 
 Arrays = dict[str, NDArray[Any]]
 
-FEW = 16  # rows that metrics and models take faster one by one than as an array
 _LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 and 1
 
 
@@ -53,14 +52,9 @@ class Evaluation:
         `given` are the probabilities of rows that were predicted before: those are judged by what
         was answered then. One a row (None: not predicted), or none at all.
         """
-        if len(signs) <= FEW:
-            for sign, score in zip(signs, scores, strict=True):
-                self.window.update(sign, score)
-                self.total.update(sign, score)
-        else:
-            labels, values = np.array(signs), np.array(scores)
-            self.window.update_many(labels, values)
-            self.total.update_many(labels, values)
+        labels = [1 if sign > 0.0 else 0 for sign in signs]
+        self.window.extend(labels, scores)
+        self.total.extend(labels, scores)
         self.examples += len(signs)
         if judge:
             self._judge(signs, scores, line, given or [None] * len(signs))

@@ -276,6 +276,14 @@ def compact(raw: msgspec.Raw | bytes) -> bytes:
     return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
+def lines_of(raws: Sequence[msgspec.Raw | bytes]) -> bytes:
+    """Return JSON values as lines, one each."""
+    text = b"\n".join(raws)
+    if text.count(b"\n") == len(raws) - 1 and b"\r" not in text:
+        return text
+    return b"\n".join(map(compact, raws))
+
+
 # ---- bodies to rows ---------------------------------------------------------------------------
 
 

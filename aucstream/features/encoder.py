@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,20 @@ class _Plan:
             return False
         return True
 
+    def fill_all(self, rows: Sequence[Mapping[Any, Any]]) -> Floats | None:
+        """Return the values of rows that all have these keys and finite numbers only, row after row; else None."""
+        keys, pack, step = self.keys, self.pack, 8 * len(self.keys)
+        values = np.empty(len(rows) * len(keys))
+        target = values.data.cast("B") if values.size else memoryview(b"")
+        try:
+            for at, x in enumerate(rows):
+                if [*x] != keys:
+                    return None
+                pack(target, at * step, *x.values())
+        except (struct.error, TypeError, AttributeError):
+            return None
+        return values if all_finite(values) else None
+
 
 class _NoPlan(_Plan):
     """Fits no row."""
@@ -53,6 +67,10 @@ class _NoPlan(_Plan):
     def fill(self, x: Mapping[Any, Any]) -> bool:
         """Return False."""
         return False
+
+    def fill_all(self, rows: Sequence[Mapping[Any, Any]]) -> Floats | None:
+        """Return None."""
+        return None
 
 
 _NO_PLAN: _Plan = _NoPlan([], None)
@@ -147,6 +165,18 @@ class Encoder(abc.ABC):
         if plan.fill(x) and all_finite(plan.buffer):
             return plan.idx, plan.buffer
         return self._slow(x, learn=True)
+
+    def same_again(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Floats] | None:
+        """Return (columns, values) of rows that all have the names of the row learned last, row after row; else None.
+
+        Such rows pass `check`, and add no name.
+        """
+        plan = self.plan
+        values = plan.fill_all(rows)
+        if values is None:
+            return None
+        idx = np.arange(len(plan.keys), dtype=np.int64) if plan.idx is None else plan.idx
+        return np.tile(idx, len(rows)), values
 
     def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
         """Return (columns, values) of a row that is only scored; unknown names are left out."""

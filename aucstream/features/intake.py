@@ -151,6 +151,17 @@ def dict_block(
 
     To `missed` go the numbers of scored rows that have names not known, which are left out.
     """
+    same = encoder.same_again(rows) if learn else None
+    if same is not None:
+        indptr = np.arange(len(rows) + 1, dtype=np.int64) * (same[1].size // max(len(rows), 1))
+        return Block(
+            indptr,
+            *same,
+            _NONE if y is None else y,
+            _NONE if weights is None else weights,
+            encoder.width,
+            Form.NAMED,
+        )
     take = encoder.learn if learn else encoder.look_up
     all_indices: list[Ints] = []
     all_values: list[Floats] = []

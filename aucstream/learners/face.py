@@ -373,6 +373,8 @@ class RankingClassifier(base.MiniBatchClassifier):
         """
         if weights is None:
             weights = np.ones(len(rows))
+        if all(type(x) is dict for x in rows):
+            return self._learn_dicts(rows, signs, weights)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):

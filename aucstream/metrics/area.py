@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -78,8 +78,21 @@ class Area:
         """
         values = scores_array("AUC.update_many", scores)
         signs = labels_array(labels, values.size)
+        if values.size < self._buffer:
+            self.extend(signs.tolist(), values.tolist())
+            return
         self._flush()
         self._add(signs, values)
+
+    def extend(self, labels: Sequence[int], scores: Sequence[float]) -> None:
+        """Add rows that need no check, in order: labels 1 or 0, finite scores. They wait until they are many."""
+        if not scores:
+            return
+        self._labels += labels
+        self._scores += scores
+        self._value = None
+        if len(self._scores) >= self._buffer:
+            self._flush()
 
     def _add(self, labels: Labels, scores: Floats) -> None:
         if labels.size:

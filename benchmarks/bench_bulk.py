@@ -1,0 +1,147 @@
+"""Rows a second of learn-many beside decoding alone, of Arrow beside NDJSON, and of the replay of what was learned.
+
+    python benchmarks/bench_bulk.py [--rows 50000] [--rounds 5]
+
+Every figure is processor time: of the server's process for a request, of a fresh process for decoding alone
+(msgspec, into the very structure of a learn-one body). Rounds are interleaved; a ratio is the median of the
+rounds, its spread their least and greatest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+from bench_service import ROOT, free_port, processor_seconds, started
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+FEATURES = 20
+
+ALONE = """
+import resource, sys
+sys.path.insert(0, {root!r})
+import msgspec
+from service.rows import LearnBody
+decoder = msgspec.json.Decoder(LearnBody)
+data = open({path!r}, "rb").read()
+decoder.decode_lines(data[: data.index(b"\\n") + 1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+decoder.decode_lines(data)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
+"""
+
+
+def rows_of(count: int) -> list[dict[str, object]]:
+    """Return bodies of learn-one: a twentieth is positive."""
+    random_ = random.Random(5)
+    bodies: list[dict[str, object]] = []
+    for _ in range(count):
+        label = random_.random() < 0.05
+        bodies.append(
+            {"features": {f"f{j}": round(random_.gauss(0.3 * label, 1), 6) for j in range(FEATURES)}, "label": label}
+        )
+    return bodies
+
+
+def arrow_of(bodies: list[dict[str, object]]) -> bytes:
+    """Return the same rows as an Arrow stream."""
+    import pyarrow as pa
+
+    columns = {name: [body["features"][name] for body in bodies] for name in bodies[0]["features"]}  # type: ignore
+    table = pa.table({**columns, "label": [bool(body["label"]) for body in bodies]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=4096)
+    return bytes(sink.getvalue())
+
+
+def alone(path: Path) -> float:
+    """Return the processor seconds of decoding alone, in a fresh process."""
+    code = ALONE.format(root=str(ROOT), path=str(path))
+    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def spread(values: list[float]) -> str:
+    """Return median, least and greatest."""
+    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--durability", default="os")
+    told = parser.parse_args()
+    bodies = rows_of(told.rows)
+    folder = Path(tempfile.mkdtemp(prefix="bench-bulk-"))
+    lines = b"".join(json.dumps(body).encode() + b"\n" for body in bodies)
+    (folder / "rows.ndjson").write_bytes(lines)
+    kinds: dict[str, tuple[bytes, dict[str, str]]] = {"NDJSON": (lines, NDJSON)}
+    try:
+        kinds["Arrow"] = arrow_of(bodies), ARROW
+    except ImportError:
+        print("without pyarrow: no Arrow")
+    port = free_port()
+    flags = [
+        "--port",
+        str(port),
+        "--data-dir",
+        str(folder / "data"),
+        "--durability",
+        told.durability,
+        "--snapshot-every-rows",
+        "100000000",
+    ]
+    command = [sys.executable, "-m", "service.main", *flags]
+    server = started(command, port, "/readyz")
+    found: dict[str, list[float]] = {name: [] for name in ("decoding alone", *kinds)}
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
+            for name in kinds:
+                http.put(f"/v1/models/{name.lower()}", json={"algorithm": "solam"}).raise_for_status()
+            for _ in range(told.rounds):
+                found["decoding alone"].append(alone(folder / "rows.ndjson") / told.rows)
+                for name, (body, headers) in kinds.items():
+                    before = processor_seconds(server.pid)
+                    answer = http.post(f"/v1/models/{name.lower()}/learn-many", content=body, headers=headers)
+                    assert answer.status_code == 200, answer.text
+                    assert answer.json()["accepted"] == told.rows, answer.text
+                    found[name].append((processor_seconds(server.pid) - before) / told.rows)
+            base = found["decoding alone"]
+            for name, values in found.items():
+                rate = 1.0 / statistics.median(values)
+                print(
+                    f"{name:16}{rate:12,.0f} rows/s of processor time, of decoding alone {spread([b / v for b, v in zip(base, values, strict=True)])}"
+                )
+            if "Arrow" in found:
+                print(
+                    "Arrow over NDJSON", spread([n / a for n, a in zip(found["NDJSON"], found["Arrow"], strict=True)])
+                )
+        server.send_signal(signal.SIGKILL)  # all of it is to replay
+        server.wait()
+        learned = told.rows * told.rounds * len(kinds)
+        began = time.perf_counter()
+        server = started(command, port, "/readyz")
+        ready = time.perf_counter() - began
+        used = processor_seconds(server.pid)
+        print(f"replay of {learned} rows: ready after {ready:.1f} s, {used:.1f} s of processor time with the start")
+    finally:
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
