@@ -18,13 +18,16 @@ import apsw
 from aucstream.errors import AucstreamError, BadSnapshot
 from service import checksums, wal
 from service.archive import SUFFIX, Archive
+from service.commands import CreateModel, ModelRecord
 from service.directory import DataDirectory
 from service.errors import StartRefused
-from service.journal import MIGRATIONS, CreateModel, Journal, ModelRecord, unreadable
+from service.journal import Journal
+from service.migrations import MIGRATIONS
 from service.model import Model, spec_in, unpacked
 from service.recovery import KINDS
 from service.rows import digest_of, features_of
 from service.rules import Fate
+from service.soundness import unreadable
 
 SOUND, DAMAGED, CANNOT = 0, 1, 2  # exit statuses
 MOST = 20  # findings told of one kind

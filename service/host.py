@@ -8,7 +8,6 @@ answers predictions, so a prediction never waits long and never sees half a step
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import secrets
@@ -18,11 +17,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
-import numpy as np
 
-from aucstream.errors import AucstreamError, BadSnapshot, InvalidParams, UnknownLearner
-from aucstream.pipeline import Pipeline, RowKind
+from aucstream.errors import AucstreamError, BadSnapshot
+from aucstream.pipeline import RowKind
 from service.archive import Archive
+from service.commands import (
+    Append,
+    Appended,
+    Command,
+    CreateModel,
+    DropModel,
+    Keep,
+    Kept,
+    Kind,
+    Mode,
+    ModelRecord,
+    Outcome,
+    Prune,
+    Release,
+    Settled,
+    Sweep,
+    Swept,
+)
 from service.directory import DataDirectory
 from service.errors import (
     JournalUnavailable,
@@ -35,47 +51,25 @@ from service.errors import (
     TooManyModels,
     Unrecoverable,
 )
-from service.evaluation import Evaluation
 from service.histogram import Histogram
 from service.ids import STEP_BYTES, STEP_ROWS
-from service.journal import (
-    Append,
-    Appended,
-    Command,
-    CreateModel,
-    DropModel,
-    Erase,
-    Erased,
-    Journal,
-    Keep,
-    Kept,
-    Kind,
-    Mode,
-    ModelRecord,
-    Outcome,
-    Prune,
-    Release,
-    Retain,
-    Retained,
-    Settled,
-    Sweep,
-    Swept,
-    unreadable,
-)
+from service.journal import Journal
 from service.model import Learned, Model, Waiting, packed, spec_in, unpacked, waiting_of, waiting_settled
 from service.preconditions import ANY, Preconditions
 from service.problems import logged
 from service.recovery import SetAside, load, rows_to_replay
+from service.retention import Retention
 from service.rows import Predictions, Rows
 from service.settings import Settings
+from service.soundness import unreadable
 from service.spec import ModelSpec
+from service.warming import check_params, warm_up
 from service.writer import Writer
 
 log = logging.getLogger("aucstream")
 
 SLICE_SECONDS = 0.002  # rows are applied for about this long before the loop looks elsewhere
 PROGRESS_SECONDS = 2.0  # between two lines of the log during a long replay
-RETAIN_STEP_SECONDS = 60.0  # between two looks at what is kept too long
 SWEEP_SECONDS = 1.0  # between two looks at what has expired
 YIELD_SECONDS = 0.02  # during replay, so that /livez and /readyz are answered
 
@@ -138,6 +132,7 @@ class ModelHost:
         self._sweeper: asyncio.Task[None] | None = None
         self._retainer: asyncio.Task[None] | None = None
         self._sweeping = False
+        self.retention = Retention(self)
 
     # ---- start -------------------------------------------------------------------------------
 
@@ -173,7 +168,7 @@ class ModelHost:
         self._writer.start()
         self._sweeper = asyncio.get_running_loop().create_task(self._keep_sweeping())
         if self.settings.retain_seconds is not None:
-            self._retainer = asyncio.get_running_loop().create_task(self._keep_retaining(self.settings.retain_seconds))
+            self._retainer = asyncio.get_running_loop().create_task(self.retention.go_on(self.settings.retain_seconds))
         self.ready = True
         log.info(
             "ready: %d models, %d rows replayed, %.1f s, durability %s",
@@ -219,7 +214,7 @@ class ModelHost:
         """Compile what a model of this spec will call, away from the loop."""
         key = spec.pipeline(0).model_dump_json()
         if key not in self._warm:
-            await asyncio.to_thread(_warm_up, spec)
+            await asyncio.to_thread(warm_up, spec)
             self._warm.add(key)
 
     # ---- stop --------------------------------------------------------------------------------
@@ -244,7 +239,7 @@ class ModelHost:
                 await asyncio.sleep(0.005)
             behind = [m for m in self.models.values() if m.fault is None and m.seq > max(m.snapshot_seq, 0)]
             while behind and not self._late():
-                await self._snapshot(behind.pop())
+                await self.snapshot(behind.pop())
             if behind:
                 log.warning("stop: no time for the snapshots of %d models: the next start replays", len(behind))
             for task in list(self._tasks):
@@ -320,7 +315,7 @@ class ModelHost:
         ------
         SpecConflict, PreconditionFailed
         """
-        self._require_running()
+        self.require_running()
         canonical = spec.canonical()
         async with self._registry:
             there = self.models.get(name)
@@ -329,12 +324,12 @@ class ModelHost:
             expected.check(None if there is None else there.etag)
             if there is not None:
                 if there.canonical != canonical:
-                    _check_params(spec)
+                    check_params(spec)
                     raise SpecConflict(
                         "spec", f"the spec that model {name!r} was created with (delete it to change it)"
                     )
                 return there, False
-            _check_params(spec)
+            check_params(spec)
             self._check_room()
             await self._warm_up(spec)
             return await self._register(name, canonical), True
@@ -346,7 +341,7 @@ class ModelHost:
         ------
         BadSnapshot, PreconditionFailed
         """
-        self._require_running()
+        self.require_running()
         arrays, meta = await asyncio.to_thread(unpacked, data)
         spec = spec_in(meta)
         seq = meta.get("seq")
@@ -385,7 +380,7 @@ class ModelHost:
         now, seed = self.clock(), secrets.randbits(31)
         seq = 0 if state is None else int(state[1]["seq"])
         model = Model(ModelRecord(0, name, canonical, now, seq, seed))
-        number = await self._submit(
+        number = await self.submit(
             CreateModel(
                 name,
                 canonical,
@@ -406,12 +401,12 @@ class ModelHost:
 
     async def delete(self, name: str, expected: Preconditions = ANY) -> None:
         """Forget a model and everything it learned, or raise PreconditionFailed."""
-        self._require_running()
+        self.require_running()
         async with self._registry:
             model = self.models.get(name)
             aside = self.set_aside.get(name)
             if aside is not None:
-                await self._submit(DropModel(aside.number))
+                await self.submit(DropModel(aside.number))
                 del self.set_aside[name]
                 await asyncio.to_thread(self.archive.remove, aside.number)
                 return
@@ -420,74 +415,19 @@ class ModelHost:
             expected.check(model.etag)
             model.dropped = True
             try:
-                await self._submit(DropModel(model.number))
+                await self.submit(DropModel(model.number))
             except BaseException:
                 model.dropped = False
                 raise
             del self.models[name]
         await asyncio.to_thread(self.archive.remove, model.number)
 
-    async def erase(self, name: str, id_: str) -> int:
-        """Remove the raw record of an example from journal and pending; what was learned stays.
-
-        A record that a replay would need is removed after a snapshot that holds what was learned from it.
-        """
-        self._require_running()
-        model = self.model(name)
-        covered = max(model.snapshot_seq, 0)
-        while True:
-            erased = await self._submit(Erase(model.number, id_, covered, self.clock()))
-            assert isinstance(erased, Erased)
-            model.pending = erased.pending
-            if not erased.uncovered:
-                return erased.removed
-            while model.seq < erased.uncovered and model.fault is None:
-                await asyncio.sleep(0.005)
-            covered = await self._covered(self.model(name))
-            if covered < erased.uncovered:
-                raise JournalUnavailable(
-                    "snapshot", "one that can be written: what was learned from the record would be lost with it"
-                )
-
-    async def _covered(self, model: Model) -> int:
-        """Take a snapshot, read it again, and return its seq: 0 if that cannot be done."""
-        if model.seq > model.snapshot_seq:
-            await self._snapshot(model)
-        seq = model.snapshot_seq
-        try:
-            await asyncio.to_thread(self.archive.read, model.number, seq)
-        except (OSError, AucstreamError) as error:
-            log.error("model %s: the snapshot at seq %d cannot be read again: %s", model.name, seq, error)
-            return 0
-        return seq
-
-    async def _keep_retaining(self, seconds: float) -> None:
-        while True:
-            await asyncio.sleep(min(RETAIN_STEP_SECONDS, seconds / 4))
-            try:
-                await self.retain(seconds)
-            except AucstreamError as error:
-                log.error("retention: %s", error)
-
-    async def retain(self, seconds: float) -> None:
-        """Remove the raw events that are older than this; a snapshot holds what was learned from them."""
-        if self._writer is None or self.journal_failed or self.draining:
-            return
-        before = self.clock() - seconds
-        models = {model.number: model for model in self.models.values() if model.fault is None}
-        found = await self._submit(Retain(before, {number: max(m.snapshot_seq, 0) for number, m in models.items()}))
-        assert isinstance(found, Retained)
-        for number in found.uncovered:
-            model = models[number]
-            covered = await self._covered(model)
-            if not model.dropped and not self.draining:
-                await self._submit(Retain(before, {number: covered}))
-
     def _check_room(self) -> None:
         if len(self.models) + len(self.set_aside) >= self.settings.max_models:
             raise TooManyModels("models", f"at most {self.settings.max_models} models (--max-models)")
 
-    def _require_running(self) -> None:
+    def require_running(self) -> None:
+        """Raise NotReady or JournalUnavailable unless the journal can be written."""
         if not self.ready:
             raise self.not_ready()
         if self._writer is not None and self._writer.failed is not None:
@@ -605,7 +545,8 @@ class ModelHost:
         while not self.has_room(rows, size):
             await asyncio.sleep(0.005)
 
-    async def _submit(self, command: Command) -> Outcome:
+    async def submit(self, command: Command) -> Outcome:
+        """Have the journal carry out a command; raises NotReady, JournalUnavailable."""
         if self._writer is None:
             raise self.not_ready()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -759,11 +700,12 @@ class ModelHost:
 
     async def _snapshot_in_background(self, model: Model) -> None:
         try:
-            await self._snapshot(model)
+            await self.snapshot(model)
         finally:
             self._snapshotting.discard(model.number)
 
-    async def _snapshot(self, model: Model) -> None:
+    async def snapshot(self, model: Model) -> None:
+        """Write a snapshot of a model and prune its events; what fails is logged and counted."""
         async with self._snapshots:
             if model.dropped:
                 return
@@ -771,7 +713,7 @@ class ModelHost:
             state = model.state()
             try:
                 if model.skipped:  # a start from this snapshot sees their events no more: first they must be free
-                    await self._submit(Release(model.number, ()))
+                    await self.submit(Release(model.number, ()))
                 prune = await asyncio.to_thread(self._write, model.number, seq, state)
             except (OSError, JournalUnavailable) as error:
                 log.error("model %s: no snapshot at seq %d: %s", model.name, seq, error)
@@ -783,7 +725,7 @@ class ModelHost:
                 await asyncio.to_thread(self.archive.remove, model.number)
             elif prune is not None and not self.journal_failed:
                 try:
-                    await self._submit(Prune(model.number, prune))
+                    await self.submit(Prune(model.number, prune))
                 except JournalUnavailable:
                     log.error("model %s: the journal could not be pruned", model.name)
 
@@ -803,52 +745,3 @@ class ModelHost:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.critical("background task failed", exc_info=task.exception())
-
-
-def _warm_up(spec: ModelSpec) -> None:
-    """Call everything that a model of this spec will call, on rows of both forms."""
-    signs = np.array([1.0, -1.0, 1.0, -1.0])
-    weights = np.array([1.0, 2.0, 0.5, 1.0])
-    named: list[Any] = [{"a": 1.0, "b": 2.0}, {"a": -1.0, "c": "x"}, {"b": 0.5}, {"a": 0.5}]
-    columns: list[Any] = [[1.0, 2.0], [-1.0, 0.5], [0.0, 1.0], [0.5, 0.5]]
-    pipeline_spec = spec.pipeline(0)
-    for rows in (named, columns):
-        pipeline = Pipeline.from_spec(pipeline_spec)
-        try:
-            pipeline.check_rows(rows, None)
-        except AucstreamError:  # this spec does not take such rows
-            continue
-        pipeline.learn_rows(rows, signs)
-        pipeline.end_warmup()
-        for at in range(len(rows)):  # a row alone may take another way
-            pipeline.learn_rows(rows[at : at + 1], signs[at : at + 1])
-        scores = pipeline.learn_rows(rows, signs, weights)
-        pipeline.probabilities(pipeline.score_rows(rows))
-        Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
-        evaluation = Evaluation(4)
-        for _ in range(5):
-            for times in (5, 1):  # many rows take another way than few
-                told = np.tile(signs, times).tolist(), np.tile(scores, times).tolist()
-                evaluation.update(*told, pipeline.calibration_line, judge=True)
-            evaluation.describe(None)
-        evaluation.roc()
-        Evaluation.from_state_dict(*evaluation.state_dict())
-
-
-def _check_params(spec: ModelSpec) -> None:
-    """Raise what the library says of a spec, with a pointer to the field."""
-    try:
-        Pipeline.from_spec(spec.pipeline(0))
-    except UnknownLearner as error:
-        error.path = '$["algorithm"]'
-        raise
-    except InvalidParams as error:
-        if not error.path:
-            where, _, name = error.where.partition(".")
-            got = error.got if isinstance(error.got, str) else ""
-            if where in ("encoder", "map"):
-                tokens = [where, name or got]
-            else:
-                tokens = ["params", name if name in spec.params else got]
-            error.path = "$" + "".join(f"[{json.dumps(token)}]" for token in tokens if token)
-        raise

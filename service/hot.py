@@ -19,6 +19,7 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, InvalidParams, NonFiniteStep
 from aucstream.pipeline import RowKind
 from service.admission import require
+from service.commands import Kind, Mode
 from service.errors import (
     BodyTooLarge,
     Disconnected,
@@ -32,7 +33,6 @@ from service.errors import (
 )
 from service.exchange import JSON, NDJSON, Exchange
 from service.host import ModelHost
-from service.journal import Kind, Mode
 from service.keys import Role
 from service.lines import LineReader
 from service.model import Learned, Model

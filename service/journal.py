@@ -10,27 +10,47 @@ event is a function of this file alone, so a replay gives the same model to the 
 from __future__ import annotations
 
 import contextlib
-import enum
-import logging
-import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from aucstream import __version__
-from service import checksums, wal
-from service.errors import JournalDamaged, JournalUnavailable, RowsDamaged, StartRefused
+from service import checksums
+from service.commands import (
+    Append,
+    Appended,
+    Command,
+    CreateModel,
+    DropModel,
+    Erase,
+    Erased,
+    EventRecord,
+    Joined,
+    Keep,
+    Kept,
+    Kind,
+    Mode,
+    ModelRecord,
+    Outcome,
+    Prune,
+    Release,
+    Retain,
+    Retained,
+    Settled,
+    Sweep,
+    Swept,
+)
+from service.errors import JournalUnavailable, RowsDamaged, StartRefused
 from service.files import Files
 from service.ids import STEP_ROWS, Ids, Row
+from service.migrations import meta, migrate
 from service.rows import event_line, expired_line, without
-from service.rules import Do, Fate, Known, Prediction, Refusal, Refused, on_label, on_learn, on_predict
+from service.rules import Do, Fate, Known, Refusal, Refused, on_label, on_learn, on_predict
 from service.settings import Durability
+from service.soundness import check_log, check_structure, damaged, unreadable
 from service.spec import PendingSpec
-
-log = logging.getLogger("aucstream")
 
 # os: SQLite writes the WAL at each commit but leaves the flush to the kernel (checkpoints do flush),
 # so a killed process loses nothing and a power cut loses the newest commits.
@@ -38,223 +58,6 @@ _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory":
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
 CHECKPOINT_PAGES = 1_000  # of the WAL, before they are moved into the file
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
-
-
-class Kind(enum.IntEnum):
-    """What an event is. The numbers are on disk: never change or reuse one."""
-
-    # Payloads of 1, 3 and 5: one row, or several as a JSON array or as lines; a row that was predicted
-    # under its id has its `score` (and `probability`) from then beside features, label and weight.
-    LEARN = 1  # examples that came with their label
-    LABEL = 3  # predictions whose label came
-    DISCARD = 4  # predictions that expired, nothing is learned; payload: their ids as lines
-    NEGATIVE = 5  # predictions that expired and are learned as negative
-
-
-class Mode(enum.Enum):
-    """What a bad row does to the rows beside it."""
-
-    ALL = "all"  # nothing of the body is taken
-    ABORT = "abort"  # the rows before it are taken, it and those after it are not
-    SKIP = "skip"  # it alone is left out
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRecord:
-    """One line of the registry."""
-
-    model: int
-    name: str
-    spec: str
-    created_at: float
-    base_seq: int
-    seed: int  # stands where the spec says null
-    pruned_seq: int = 0  # events up to here are in snapshots only
-
-
-@dataclass(frozen=True, slots=True)
-class EventRecord:
-    """One event as it is replayed."""
-
-    seq_first: int
-    seq_last: int
-    kind: int
-    payload: bytes
-    received_at: float
-
-
-class Joined(NamedTuple):
-    """A prediction that waited and is learned now."""
-
-    id: str
-    features: bytes
-    sign: float
-    weight: float
-    score: float
-    probability: float | None
-
-
-@dataclass(slots=True)
-class Settled:
-    """An event that no request brought whole: expired examples, or predictions whose label was there first."""
-
-    kind: Kind
-    seq_first: int
-    seq_last: int
-    joined: list[Joined]  # empty where nothing is learned
-    at: float
-
-
-@dataclass(slots=True)
-class Append:
-    """Append the rows of one request as one event, each id at most once.
-
-    Kind.LEARN: rows with features; `digest` is that of a row's features. Kind.LABEL: labels by id,
-    `payload` is not asked for.
-    """
-
-    model: int
-    kind: Kind
-    payload: Callable[[Sequence[int] | None], bytes]  # the bytes of these rows (None: of all)
-    signs: Sequence[float]
-    ids: Sequence[str | None] | None
-    mode: Mode
-    received_at: float
-    weights: Sequence[float] | None = None
-    digest: Callable[[int], bytes] | None = None
-
-
-@dataclass(slots=True)
-class Appended:
-    """What became of the rows of an Append.
-
-    `taken` are the row numbers that got `seq_first`..`seq_last` (None: all of them); `duplicates`
-    holds row -> first seq, `refused` row -> why. With a refusal under Mode.ALL nothing was taken.
-    """
-
-    seq_first: int
-    seq_last: int
-    taken: list[int] | None
-    duplicates: dict[int, int]
-    refused: dict[int, Refusal]
-    joined: dict[int, Joined] = field(default_factory=dict)  # rows that are learned as they were predicted
-    held: set[int] = field(default_factory=set)  # labels that wait for their prediction
-    skipped: set[int] = field(default_factory=set)  # of the duplicates: of a row whose step was skipped when applied
-    expired: list[Settled] = field(default_factory=list)  # what expired before, in this transaction
-    pending: int = 0  # what waits after it
-
-
-@dataclass(slots=True)
-class Keep:
-    """Keep predictions until their labels come."""
-
-    model: int
-    ids: Sequence[str]
-    features: Sequence[bytes]
-    predictions: Sequence[Prediction]
-    mode: Mode
-    received_at: float
-
-
-@dataclass(slots=True)
-class Kept:
-    """What became of the rows of a Keep: each one's first answer, or why it was refused."""
-
-    answers: list[Prediction | None]
-    refused: dict[int, Refusal]
-    kept: int = 0  # rows that wait now
-    settled: list[Settled] = field(default_factory=list)
-    pending: int = 0
-
-
-@dataclass(slots=True)
-class Sweep:
-    """Expire what is due, of all models: one step of it."""
-
-    at: float
-
-
-@dataclass(slots=True)
-class Swept:
-    """What expired, by model, and what waits there now; `more`: there may be more to do."""
-
-    settled: list[tuple[int, list[Settled], int]]
-    more: bool
-
-
-@dataclass(slots=True)
-class Release:
-    """Free the ids (and seqs) of rows whose step was skipped; the outcome is the model's newest seq by then."""
-
-    model: int
-    ids: Sequence[tuple[str, int]]
-
-
-@dataclass(slots=True)
-class CreateModel:
-    """Register a model; `base` is an uploaded snapshot to start from, `replaces` a model to drop."""
-
-    name: str
-    spec: str
-    created_at: float
-    seed: int
-    base: bytes | None = None
-    base_seq: int = 0
-    replaces: int | None = None
-    pending: PendingSpec = field(default_factory=PendingSpec)
-
-
-@dataclass(slots=True)
-class DropModel:
-    """Forget a model; its rows are purged later, in steps."""
-
-    model: int
-
-
-@dataclass(slots=True)
-class Prune:
-    """Remove the events of a model up to `seq`, and its base: snapshots hold them."""
-
-    model: int
-    seq: int
-
-
-@dataclass(slots=True)
-class Erase:
-    """Remove the raw record of an example from events up to `covered`, and from what waits."""
-
-    model: int
-    id: str
-    covered: int
-    at: float
-
-
-@dataclass(slots=True)
-class Erased:
-    """How many raw records were removed; with `uncovered`, a seq that no snapshot holds, none was."""
-
-    removed: int
-    uncovered: int = 0
-    pending: int = 0
-
-
-@dataclass(slots=True)
-class Retain:
-    """Remove events received before a time, as far as a snapshot holds them (`covered`: model -> seq)."""
-
-    before: float
-    covered: dict[int, int]
-
-
-@dataclass(slots=True)
-class Retained:
-    """Models with older events that their snapshots do not hold."""
-
-    uncovered: list[int]
-
-
-Command = Append | Keep | Sweep | Release | CreateModel | DropModel | Prune | Erase | Retain
-Outcome = Appended | Kept | Swept | Erased | Retained | int | None
 
 
 class Journal:
@@ -308,12 +111,12 @@ class Journal:
             db.execute("PRAGMA foreign_keys = OFF")
             db.execute("PRAGMA secure_delete = ON")  # what is removed held raw features
             db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
-            self._check_log(db)
-            _check_structure(db, self.path)
+            check_log(db, self.path, self.files)
+            check_structure(db, self.path)
             # What a killed process left in the log may not have reached the disk, however well it reads now:
             # it must before anything is added.
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            _migrate(db)
+            migrate(db)
             self._note_start(db)
             self.files.sync_folder(self.path.parent)
         except (apsw.Error, OSError, StartRefused) as error:
@@ -326,30 +129,13 @@ class Journal:
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
 
-    def _check_log(self, db: apsw.Connection) -> None:
-        """Refuse a log with commits behind a damaged place; must come before anything is written."""
-        path = self.path.with_name(f"{self.path.name}-wal")
-        found = wal.read(self.files.read(path)) if self.files.exists(path) else None
-        if found is None:
-            return
-        frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        lost = wal.lost(found, max(frames, 0))
-        if not lost:
-            return
-        if _meta(db, "durability", "disk") == "disk":
-            raise JournalDamaged(
-                f"a whole write-ahead log, got {path}: at least {lost} acknowledged commits lie behind a damaged "
-                "place. Restore a backup, or move this one file away to go on without what it holds"
-            )
-        log.warning("journal: %s: commits that were not flushed are lost", path)
-
     def _note_start(self, db: apsw.Connection) -> None:
         """Note who writes from now on, and how safely."""
-        self.flushed_before = _meta(db, "durability", "") == "disk"
-        before = _meta(db, "versions", "").split()
+        self.flushed_before = meta(db, "durability", "") == "disk"
+        before = meta(db, "versions", "").split()
         self.versions = before if before[-1:] == [__version__] else [*before, __version__]
         for key, value in (("durability", self.durability), ("versions", " ".join(self.versions[-20:]))):
-            if _meta(db, key, "") != value:
+            if meta(db, key, "") != value:
                 db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
@@ -406,7 +192,7 @@ class Journal:
     def models(self) -> list[ModelRecord]:
         """Return the registry, or raise JournalDamaged."""
         rows = self._rows(f"SELECT {', '.join(checksums.COVERED['models'])}, checksum FROM models ORDER BY model")
-        if _meta(self._db, "models", "0") != str(len(rows)):
+        if meta(self._db, "models", "0") != str(len(rows)):
             raise damaged("as many models as were registered", self.path, f"{len(rows)} models")
         for *values, checksum in rows:
             if checksums.of_row(tuple(values)) != checksum:
@@ -834,142 +620,3 @@ class Journal:
 
 def _is_due(known: Known | None, at: float) -> bool:
     return known is not None and known.fate in (Fate.WAITING, Fate.HELD) and known.expires_at <= at
-
-
-# ---- migrations: named, applied once, in this order, never edited after a release -----------------
-
-
-def first_tables(db: apsw.Connection) -> None:
-    """Models, events, ids, pending examples."""
-    db.execute(
-        """
-        CREATE TABLE models(
-            model INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a name created again is another model
-            name TEXT UNIQUE,                         -- NULL: dropped, its rows are being purged
-            spec TEXT NOT NULL,
-            created_at REAL NOT NULL,
-            base_seq INTEGER NOT NULL,
-            seed INTEGER NOT NULL,
-            pruned_seq INTEGER NOT NULL DEFAULT 0);
-        CREATE TABLE bases(                           -- an uploaded snapshot a model began with
-            model INTEGER PRIMARY KEY,
-            payload BLOB NOT NULL);
-        CREATE TABLE events(
-            event INTEGER PRIMARY KEY,
-            model INTEGER NOT NULL,
-            seq_first INTEGER NOT NULL,
-            seq_last INTEGER NOT NULL,
-            kind INTEGER NOT NULL,
-            payload BLOB NOT NULL,
-            received_at REAL NOT NULL);
-        CREATE UNIQUE INDEX events_by_seq ON events(model, seq_first);
-        CREATE TABLE ids(                             -- ids that were learned
-            model INTEGER NOT NULL,
-            id TEXT NOT NULL,
-            seq INTEGER NOT NULL,
-            sign REAL NOT NULL,
-            at REAL NOT NULL,
-            PRIMARY KEY (model, id)) WITHOUT ROWID;
-        CREATE INDEX ids_by_seq ON ids(model, seq);
-        CREATE TABLE pending(                         -- predictions that wait for their label
-            model INTEGER NOT NULL,
-            id TEXT NOT NULL,
-            seq INTEGER NOT NULL,
-            features BLOB NOT NULL,
-            score REAL,
-            predicted_at REAL NOT NULL,
-            expires_at REAL NOT NULL,
-            PRIMARY KEY (model, id)) WITHOUT ROWID;
-        CREATE INDEX pending_by_expiry ON pending(model, expires_at);
-        """
-    )
-
-
-def delayed_labels(db: apsw.Connection) -> None:
-    """What became of an id and its first answer; predictions and early labels that wait."""
-    db.execute(
-        """
-        ALTER TABLE ids ADD COLUMN fate INTEGER NOT NULL DEFAULT 0;
-        ALTER TABLE ids ADD COLUMN digest BLOB;       -- this and the next three: NULL if never predicted
-        ALTER TABLE ids ADD COLUMN score REAL;
-        ALTER TABLE ids ADD COLUMN probability REAL;
-        ALTER TABLE ids ADD COLUMN predicted_seq INTEGER;
-        DROP TABLE pending;                           -- it was not used
-        CREATE TABLE pending(
-            row INTEGER PRIMARY KEY,
-            model INTEGER NOT NULL,
-            id TEXT NOT NULL,
-            sign REAL NOT NULL,                       -- of an early label
-            digest BLOB,
-            score REAL,
-            probability REAL,
-            seq INTEGER,
-            features BLOB,                            -- NULL: an early label
-            at REAL NOT NULL,
-            expires_at REAL NOT NULL);
-        CREATE UNIQUE INDEX pending_by_id ON pending(model, id);
-        CREATE INDEX pending_by_expiry ON pending(model, expires_at);
-        """
-    )
-
-
-def row_checksums(db: apsw.Connection) -> None:
-    """A checksum in every row, and the number of models."""
-    db.create_scalar_function("row_checksum", lambda table, *values: checksums.of(table, values), deterministic=True)
-    for table, columns in checksums.COVERED.items():
-        db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
-        db.execute(f"UPDATE {table} SET checksum = row_checksum('{table}', {', '.join(columns)})")
-    db.create_scalar_function("row_checksum", None)
-    db.execute("INSERT OR REPLACE INTO meta SELECT 'models', count(*) FROM models")
-
-
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delayed_labels, row_checksums)
-
-
-def _meta(db: apsw.Connection, key: str, default: str) -> str:
-    """Return a line of the table `meta`, which an empty journal does not have yet."""
-    if not list(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'")):
-        return default
-    rows = list(db.execute("SELECT value FROM meta WHERE key = ?", (key,)))
-    return str(rows[0][0]) if rows else default
-
-
-def damaged(expected: str, path: Path, found: str) -> JournalDamaged:
-    """Return the error of a file that cannot be trusted: what to do is part of it."""
-    return JournalDamaged(
-        f"{expected}, got {path}: {found}. Restore a backup; or begin a new directory with what the snapshots hold, "
-        f"without what was learned after them, ids and waiting predictions: "
-        f"`aucstream fsck {shlex.quote(str(path.parent))} --salvage NEW_DIR`"
-    )
-
-
-def unreadable(path: Path, error: Exception) -> StartRefused:
-    """Return the error of a journal that cannot be read, damaged or not."""
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return damaged("a readable journal", path, str(error))
-    return StartRefused(f"a readable journal, got {path}: {error}")
-
-
-def _check_structure(db: apsw.Connection, path: Path) -> None:
-    """Raise JournalDamaged unless tables and indexes fit each other."""
-    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
-    if found != ["ok"]:
-        raise damaged("a sound journal", path, "; ".join(" ".join(found).splitlines()))
-
-
-def _migrate(db: apsw.Connection) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    db.execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
-    rows = list(db.execute("SELECT value FROM meta WHERE key = 'migrations'"))
-    applied = str(rows[0][0]).split() if rows else []
-    known = [migration.__name__ for migration in MIGRATIONS]
-    if applied != known[: len(applied)]:
-        db.execute("ROLLBACK")
-        raise StartRefused(
-            f"a journal with the tables {' '.join(known)}, got {' '.join(applied)}: it was made by a newer version"
-        )
-    for migration in MIGRATIONS[len(applied) :]:
-        migration(db)
-    if applied != known:
-        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(known),))
-    db.execute("COMMIT")

@@ -18,10 +18,10 @@ from aucstream import __version__
 from aucstream.errors import BadSnapshot
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
+from service.commands import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
 from service.counts import Counts
 from service.errors import JournalGap, ModelFaulted
 from service.evaluation import Evaluation, part
-from service.journal import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
 from service.rows import EventRow, Features, Rows, features_of, replayed
 from service.spec import ModelSpec, etag_of
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from aucstream import __version__
 from aucstream.errors import BadSnapshot
 from service.archive import Archive
+from service.commands import Kind, ModelRecord
 from service.counts import Counts
 from service.errors import JournalGap, UnknownEvent
-from service.journal import Journal, Kind, ModelRecord
+from service.journal import Journal
 from service.model import Model, unpacked
 from service.rows import features_of
 

@@ -26,7 +26,7 @@ from service.rules import Prediction
 from service.wording import kind_of_number, names_in, of_validator
 
 if TYPE_CHECKING:
-    from service.journal import Joined
+    from service.commands import Joined
 
 MAX_ID_LENGTH = 256
 

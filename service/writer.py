@@ -19,9 +19,10 @@ from typing import Any
 
 import apsw
 
+from service.commands import Command, Outcome
 from service.errors import JournalUnavailable
 from service.histogram import Histogram
-from service.journal import Command, Journal, Outcome
+from service.journal import Journal
 
 log = logging.getLogger("aucstream")
 

@@ -73,6 +73,6 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
             checked_id(id)
         except errors.InvalidBody as error:
             raise errors.InvalidQuery("id", error.expected, id) from None
-        return Response(_encode({"removed": await host.erase(name, id)}), media_type=JSON.decode())
+        return Response(_encode({"removed": await host.retention.erase(name, id)}), media_type=JSON.decode())
 
     return router

@@ -8,8 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from service.commands import Append, Appended, CreateModel, DropModel, Keep, Kept, Kind, Mode, Prune
 from service.errors import StartRefused
-from service.journal import Append, Appended, CreateModel, DropModel, Journal, Keep, Kept, Kind, Mode, Prune
+from service.journal import Journal
 from service.rules import Prediction, Refusal, Refused
 from service.spec import PendingSpec
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from service.journal import first_tables
+from service.migrations import first_tables
 from service.spec import ModelSpec
 
 from .running import NDJSON, Calls, Direct, Local, problem
@@ -571,7 +571,7 @@ def test_a_skipped_row_frees_its_id_whenever_the_service_is_killed(tmp_path: Pat
     assert (model.seq, len(model.skipped)) == (3, 2)
     shutil.copytree(tmp_path / "data", tmp_path / "before", ignore=shutil.ignore_patterns("lock"))
     free(model)
-    service.loop.run_until_complete(service.host._snapshot(model))
+    service.loop.run_until_complete(service.host.snapshot(model))
     shutil.copytree(tmp_path / "data", tmp_path / "after", ignore=shutil.ignore_patterns("lock"))
     service.stop()
     for copy, replayed in (("before", 3), ("after", 0)):

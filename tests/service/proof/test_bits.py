@@ -12,8 +12,8 @@ import pytest
 
 from aucstream.errors import NewerSnapshot
 from service import journal as journal_module
+from service.commands import ModelRecord
 from service.errors import StartRefused, Unrecoverable
-from service.journal import ModelRecord
 from service.model import Model, packed
 
 from .disk import Disk, Inode

@@ -222,11 +222,11 @@ def test_raw_records_are_removed_by_age_when_a_snapshot_holds_what_was_learned(d
         number = service.host.models[name].number
         return service.host.journal._integer("SELECT count(*) FROM events WHERE model = ?", number)
 
-    service.loop.run_until_complete(service.host.retain(1_000))
+    service.loop.run_until_complete(service.host.retention.retain(1_000))
     assert (events("m"), events("idle")) == (4, 3)
     now += 200
     before = [picture(service, name) for name in ("m", "idle")]
-    service.loop.run_until_complete(service.host.retain(1_000))
+    service.loop.run_until_complete(service.host.retention.retain(1_000))
     assert (events("m"), events("idle")) == (1, 0)
     copied = data_dir.with_name("copy")
     shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("lock"))
@@ -259,7 +259,7 @@ def test_a_backup_is_restored(data_dir: Path, stopped: bool) -> None:
 
 def test_what_a_start_says_of_a_damaged_journal_is_what_helps(data_dir: Path) -> None:
     service = filled(data_dir, "m", "n")
-    service.loop.run_until_complete(service.host._snapshot(service.host.models["m"]))
+    service.loop.run_until_complete(service.host.snapshot(service.host.models["m"]))
     before = picture(service, "m"), service.evaluation("m")
     service.learn("m", {"a": 1.0}, 1, id="after")
     copied, new = data_dir.with_name("copied"), data_dir.with_name("new")

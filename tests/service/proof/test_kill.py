@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from service.archive import Archive
+from service.commands import EventRecord, ModelRecord
 from service.directory import DataDirectory
-from service.journal import EventRecord, ModelRecord
 from service.model import Model
 from tests.service.running import NDJSON, Running
 from tests.service.stream import rows

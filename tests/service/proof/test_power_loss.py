@@ -19,7 +19,7 @@ import pytest
 
 from service import journal as journal_module
 from service.archive import Archive
-from service.journal import (
+from service.commands import (
     Append,
     Appended,
     Command,
@@ -27,7 +27,6 @@ from service.journal import (
     DropModel,
     EventRecord,
     Joined,
-    Journal,
     Keep,
     Kept,
     Kind,
@@ -36,6 +35,7 @@ from service.journal import (
     Outcome,
     Prune,
 )
+from service.journal import Journal
 from service.model import Model, packed
 from service.recovery import load
 from service.rows import Predictions, event_line
