@@ -351,7 +351,7 @@ def test_arrays_and_names_do_not_mix_in_one_model(service: Running, model: str) 
         assert document["errors"][0]["pointer"] == "/features"
     assert service.learn(model, [1.0, 2.0, 3.0], 0)["seq"] == 2
     weights = service.http.get(f"/v1/models/{model}/weights").json()["weights"]
-    assert {entry["name"] for entry in weights} == {0, 1, 2}
+    assert {entry["name"] for entry in weights} == {"0", "1", "2"}
 
 
 def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: Running) -> None:
