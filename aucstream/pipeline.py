@@ -18,11 +18,13 @@ from aucstream.features.encoder import Encoder
 from aucstream.features.intake import array_block
 from aucstream.features.mapping import MOST_ROWS, Mapped
 from aucstream.features.maps import map_of
+from aucstream.features.scaled_row import scaled_row, uncalibrated
 from aucstream.features.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling import Scaling
 from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
 from aucstream.learners.base import Learner, encoder_from_state
 from aucstream.learners.face import RankingClassifier
+from aucstream.learners.one_row import NO_ROW, OneRow
 from aucstream.registry import learner_class, make
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
@@ -302,6 +304,30 @@ class Pipeline(RankingClassifier):
         row = _named_row(idx, val, np.array([sign]), np.array([weight]), encoder.width)
         return self._learn(row).item()
 
+    @property
+    def _stamp(self) -> object:  # type: ignore[override]
+        parts, held = self._parts, self._one.stamp
+        scaling, encoder = parts.scaling, parts.encoder
+        if (
+            held[0] is parts.learner._stamp
+            and held[1] is scaling
+            and held[2] is scaling.columns
+            and held[3] is encoder.kinds
+            and held[4] is encoder.reader.val
+            and held[5] is parts.resolved
+        ):
+            return held
+        return None
+
+    def _calls(self) -> OneRow:
+        parts = self._parts
+        learner, scaling, encoder = parts.learner, parts.scaling, parts.encoder
+        if parts.mapping is not None or parts.resolved is None:
+            return NO_ROW
+        held = (learner._stamp, scaling, scaling.columns, encoder.kinds, encoder.reader.val, parts.resolved)
+        made = scaled_row(learner, scaling, encoder, held) if scaling.scheduled else learner._calls(held)
+        return made if self.calibration == "logistic" else uncalibrated(made)
+
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         parts = self._parts
         if parts.mapping is not None:
@@ -327,23 +353,22 @@ class Pipeline(RankingClassifier):
     # -- rows as a service gets them -------------------------------------------------------------------
 
     def judge_as_before(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
-        """Return (score, probability) of a dict with the names of the dict before, all of them known.
+        """Return (score, probability) of a dict whose names are all known and whose numbers are finite.
 
         None where `x` is another row: `check_rows` and `score_one` say what of it.
         """
-        plan = self._encoder.score_plan
-        if plan.fill(x):
-            score = self._score_row(plan.idx, plan.buffer)
-            if -math.inf < score < math.inf:  # so its values were finite, too
-                return score, self._probability(score)
-        return None
+        one = self._one
+        if one.stamp is not self._stamp:
+            one = self._one = self._calls()
+        both = one.score(id(x), one.address)
+        return (both.real, both.imag) if both == both else None
 
-    def same_again(self, rows: Sequence[Any]) -> bool:
-        """Return whether all rows are dicts with the names of the row learned last, and finite numbers only.
+    def plain(self, rows: Sequence[Any]) -> bool:
+        """Return whether all rows are dicts of names that are known, and finite numbers only.
 
         `check_rows` passes such rows.
         """
-        return all(type(x) is dict for x in rows) and self._encoder.plan.fill_all(rows) is not None
+        return self._encoder.plain(rows) is not None
 
     def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
         """Check rows that will be learned; change nothing.

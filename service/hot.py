@@ -454,7 +454,7 @@ class HotCalls:
             ids = [None if body.id is None else checked_id(body.id) for body in bodies]
         except AucstreamError:
             return False
-        if not (min(weights) >= 0.0 and max(weights) < math.inf and model.pipeline.same_again(features)):
+        if not (min(weights) >= 0.0 and max(weights) < math.inf and model.pipeline.plain(features)):
             return False
         batch.features += features
         batch.signs += signs

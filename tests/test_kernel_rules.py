@@ -18,7 +18,8 @@ def kernels(path: Path) -> list[ast.FunctionDef]:
     return [
         node
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and any(ast.unparse(d).split("(")[0] == "jit" for d in node.decorator_list)
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(d) in ("jit", "jit_holding") for d in node.decorator_list)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Imports point down only; numba is named in one place."""
+"""Imports point down only; numba is named in two files."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def test_imports_point_down(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_numba_is_imported_in_one_place_and_the_library_never_imports_the_service(path):
+def test_numba_is_imported_in_two_files_and_the_library_never_imports_the_service(path):
     own = path.relative_to(ROOT).as_posix()
     found = imports(path)
-    if own != "aucstream/kernels/jit.py":
-        assert not {m for m in found if m == "numba" or m.startswith("numba.")}, own
+    if own not in ("aucstream/kernels/jit.py", "aucstream/kernels/memory.py"):
+        assert not {m for m in found if m.split(".")[0] in ("numba", "llvmlite")}, own
     if own.startswith("aucstream/") and not own.startswith("aucstream/cli"):
         assert not {m for m in found if m.split(".")[0] in ("service", "fastapi", "uvicorn", "starlette", "typer")}, own
 
 
 def test_learners_do_not_import_each_other():
-    shared = {"base", "face", "merging", "saddle", "sampled", "state", "units", "univariate", "windowed"}
+    shared = {"base", "face", "merging", "one_row", "saddle", "sampled", "state", "units", "univariate", "windowed"}
     for path in (ROOT / "aucstream" / "learners").glob("*.py"):
         others = {m.split(".")[2] for m in imports(path) if m.startswith("aucstream.learners.")}
         assert others <= shared | {path.stem}, path.name

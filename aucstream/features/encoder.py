@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,64 +15,11 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.errors import InvalidBlock, InvalidParams, Told
 from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
+from aucstream.features.reader import Reader
 from aucstream.kernels.linear import all_finite
 
 _EMPTY_IDX: Ints = np.empty(0, dtype=np.int64)
 _EMPTY_VAL: Floats = np.empty(0)
-
-
-class _Plan:
-    """How a dict with exactly these keys, all plain numbers, becomes a row: one fill of a buffer."""
-
-    __slots__ = ("buffer", "idx", "keys", "pack", "target")
-
-    def __init__(self, keys: list[Any], idx: Ints | None) -> None:
-        self.keys = keys
-        self.idx = idx
-        self.buffer = np.empty(len(keys))
-        self.target = self.buffer.data.cast("B") if keys else memoryview(b"")
-        self.pack = struct.Struct(f"{len(keys)}d").pack_into
-
-    def fill(self, x: Mapping[Any, Any]) -> bool:
-        """Return whether `x` has these keys and numbers only; if so they are in the buffer."""
-        try:
-            if [*x] != self.keys:
-                return False
-            self.pack(self.target, 0, *x.values())
-        except (struct.error, TypeError, AttributeError):  # no dict of numbers: the slow way says what it is
-            return False
-        return True
-
-    def fill_all(self, rows: Sequence[Mapping[Any, Any]]) -> Floats | None:
-        """Return the values of rows that all have these keys and finite numbers only, row after row; else None."""
-        keys, pack, step = self.keys, self.pack, 8 * len(self.keys)
-        values = np.empty(len(rows) * len(keys))
-        target = values.data.cast("B") if values.size else memoryview(b"")
-        try:
-            for at, x in enumerate(rows):
-                if [*x] != keys:
-                    return None
-                pack(target, at * step, *x.values())
-        except (struct.error, TypeError, AttributeError):
-            return None
-        return values if all_finite(values) else None
-
-
-class _NoPlan(_Plan):
-    """Fits no row."""
-
-    __slots__ = ()
-
-    def fill(self, x: Mapping[Any, Any]) -> bool:
-        """Return False."""
-        return False
-
-    def fill_all(self, rows: Sequence[Mapping[Any, Any]]) -> Floats | None:
-        """Return None."""
-        return None
-
-
-_NO_PLAN: _Plan = _NoPlan([], None)
 
 
 class Encoder(abc.ABC):
@@ -85,18 +31,17 @@ class Encoder(abc.ABC):
         Number of columns that may occur.
     kinds : ndarray of uint8
         Per column: 0 unknown, 1 numeric, 2 indicator; at least `width` long.
-    plan, score_plan : plan
-        `plan.fill(x)` says whether `x`, to be learned or scored, has the names of the row before and numbers
-        only. If so its row is `plan.idx`, `plan.buffer`, valid until the next call. Whether the numbers are
-        finite is left to the kernels: a step skips the row, a score is not finite.
+    reader : Reader
+        Reads plain rows. Whether the numbers are finite is left to the kernels: a step skips the row, a score is
+        not finite.
     """
 
     width: int
     kinds: np.ndarray
 
     def __init__(self) -> None:
-        self.plan = _NO_PLAN  # of the last row learned
-        self.score_plan = _NO_PLAN  # of the last row scored whose names were all known
+        self._index: dict[Name, int] = {}  # the columns of names, where those are kept
+        self.reader = Reader(self._index)
         self.missed = False  # whether the last row looked up had names that are not known
 
     # -- what an encoder defines ---------------------------------------------------------------
@@ -159,46 +104,40 @@ class Encoder(abc.ABC):
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def learn(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
+    def learn(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
         """Return (columns, values) of a row that is learned; the arrays are valid until the next call."""
-        plan = self.plan
-        if plan.fill(x) and all_finite(plan.buffer):
-            return plan.idx, plan.buffer
-        return self._slow(x, learn=True)
+        row = self.reader.read(x)
+        return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
 
-    def same_again(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Floats] | None:
-        """Return (columns, values) of rows that all have the names of the row learned last, row after row; else None.
+    def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
+        """Return (indptr, columns, values) of rows whose names are all known and whose numbers finite; else None.
 
         Such rows pass `check`, and add no name.
         """
-        plan = self.plan
-        values = plan.fill_all(rows)
-        if values is None:
-            return None
-        idx = np.arange(len(plan.keys), dtype=np.int64) if plan.idx is None else plan.idx
-        return np.tile(idx, len(rows)), values
+        found = self.reader.read_all(rows)
+        return found if found is not None and all_finite(found[2]) else None
 
-    def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints | None, Floats]:
+    def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
         """Return (columns, values) of a row that is only scored; unknown names are left out."""
-        plan = self.score_plan
-        if plan.fill(x) and all_finite(plan.buffer):
+        row = self.reader.read(x)
+        if row is not None and all_finite(row[1]):
             self.missed = False
-            return plan.idx, plan.buffer
+            return row
         return self._slow(x, learn=False)
 
     @contextlib.contextmanager
-    def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints | None, Floats]]:
+    def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints, Floats]]:
         """Give (columns, values) of `x` as it would be learned; within, its new names have columns."""
-        mark, plans = self.mark(), (self.plan, self.score_plan)
+        mark = self.mark()
         try:
             yield self._slow(x, learn=True)
         finally:
             self.rewind(mark)
-            self.plan, self.score_plan = plans
 
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
         """Raise InvalidBlock where `x` could not be learned; change nothing."""
-        if isinstance(x, Mapping) and self.plan.fill(x) and all_finite(self.plan.buffer):
+        row = self.reader.read(x)
+        if row is not None and all_finite(row[1]):
             return
         for name, _, _ in entries_of(x, path):
             self.check_name(name)
@@ -228,12 +167,13 @@ class Encoder(abc.ABC):
             self.check_name(name)
         return entries
 
-    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints | None, Floats]:
+    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints, Floats]:
         entries = self._checked(x)
         if learn:
             self._add(entries)
-        columns = [self._column(name) for name, _, _ in entries]
-        plain = len(entries) == len(x) and all(kind == NUMERIC for _, _, kind in entries)
+        names = [name for name, _, _ in entries]
+        columns = [self._column(name) for name in names]
+        plain = names == list(x)
         known = min(columns, default=0) >= 0
         self.missed = not known
         if not known or not self._unique():
@@ -248,29 +188,23 @@ class Encoder(abc.ABC):
             values = np.array([value for _, value, _ in entries], dtype=np.float64)
         if not columns:
             return _EMPTY_IDX, _EMPTY_VAL
-        idx: Ints | None = np.array(columns, dtype=np.int64)
-        if len(columns) == self.width and columns == list(range(self.width)):
-            idx = None
-        if plain and learn:
-            self.plan = _Plan(list(x), idx)
-        elif plain and known:
-            self.score_plan = _Plan(list(x), idx)
+        idx = np.array(columns, dtype=np.int64)
+        self.reader.make_room(len(columns))
+        if plain and known and (learn or self.kinds[columns].all()):  # a kind not noted yet is noted by learning
+            self.reader.guess(names, idx)
         return idx, values
 
     def _unique(self) -> bool:
         return True
 
-    def _forget_plans(self) -> None:
-        self.plan = self.score_plan = _NO_PLAN
-
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        del state["plan"], state["score_plan"]  # their buffers are this encoder's
+        del state["reader"]  # it points into this encoder
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget_plans()
+        self.reader = Reader(self._index)
 
     # -- snapshots ----------------------------------------------------------------------------
 

@@ -132,6 +132,8 @@ def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
 
 def check_dicts(encoder: Encoder, rows: Sequence[Any]) -> None:
     """Raise InvalidBlock, naming row and feature, where a row could not be learned; change nothing."""
+    if encoder.plain(rows) is not None:
+        return
     for number, x in enumerate(rows):
         if not isinstance(x, Mapping):
             raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
@@ -151,12 +153,10 @@ def dict_block(
 
     To `missed` go the numbers of scored rows that have names not known, which are left out.
     """
-    same = encoder.same_again(rows) if learn else None
-    if same is not None:
-        indptr = np.arange(len(rows) + 1, dtype=np.int64) * (same[1].size // max(len(rows), 1))
+    plain = encoder.plain(rows)
+    if plain is not None:
         return Block(
-            indptr,
-            *same,
+            *plain,
             _NONE if y is None else y,
             _NONE if weights is None else weights,
             encoder.width,

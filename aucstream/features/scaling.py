@@ -16,8 +16,10 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from aucstream.block import Block, Floats, Form, Ints
+from aucstream.features.reader import Reader
 from aucstream.kernels import scaling as kernel
 from aucstream.kernels.jit import RowCall
+from aucstream.kernels.memory import Arguments
 from aucstream.learners.state import UnitChange
 
 Norm = Literal["none", "bounded", "l2"]
@@ -122,6 +124,14 @@ class Scaling:
         take = _TAKE_ROW.dense if idx is None else _TAKE_ROW.sparse
         taken = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, kept)
         return row if taken else None
+
+    def dict_arguments(self, reader: Reader, kinds: np.ndarray, limit: int) -> tuple[Arguments, Floats]:
+        """Return (arguments of `kernels.scaled_dicts`, where those put the scaled values)."""
+        room = reader.val.size
+        out, self._kept = np.empty(room), np.empty(kernel.SIZE + kernel.ESTIMATES * room)
+        values = (self.standard, self.center, self._kind, kinds, self.columns, self.s, out, self._kept)
+        limit = min(limit, len(self.columns)) if self.standard else limit
+        return Arguments(values, reader.address, limit), out
 
     def give_back(self, idx: Ints | None, x: Floats) -> None:
         """Undo the last `take_row`, whose row was skipped."""

@@ -55,7 +55,6 @@ class Vocabulary(Encoder):
         self.dropped = 0
         self.arrays = False  # rows were arrays
         self.words = False  # a name is a string
-        self._index: dict[Name, int] = {}
         self._identity = True  # column j is the integer name j, for all j
 
     def __len__(self) -> int:
@@ -167,7 +166,7 @@ class Vocabulary(Encoder):
         self.kinds[length : len(self.names)] = 0
         del self.names[length:]
         self.width = length
-        self._forget_plans()
+        self.reader.forget()
 
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return (arrays, meta); names as JSON bytes, absent where they are just 0, 1, 2, …"""
@@ -188,7 +187,7 @@ class Vocabulary(Encoder):
             names = list(range(meta["width"]))
         made.names = names
         made.width = len(names)
-        made._index = {name: column for column, name in enumerate(names)}
+        made._index.update((name, column) for column, name in enumerate(names))
         made._identity = "names" not in arrays
         made.words = any(isinstance(name, str) for name in names)
         made.kinds = np.zeros(max(8, len(names)), dtype=np.uint8)

@@ -88,33 +88,51 @@ _settings: Any = numba.config
 CACHE_BASE: Path | None = _usable_cache_base()
 
 
+def _source(function: Callable[..., Any]) -> Path:
+    return Path(sys.modules[function.__module__].__file__ or "").resolve()
+
+
 def _cache_dir(function: Callable[..., Any]) -> Path | None:
-    if CACHE_BASE is None:
-        return None
-    path = Path(sys.modules[function.__module__].__file__ or "").resolve()
-    return CACHE_BASE / f"{path.stem}-{source_digest(path)}"
+    path = _source(function)
+    return None if CACHE_BASE is None else CACHE_BASE / f"{path.stem}-{source_digest(path)}"
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba: no Python objects, releases the GIL, cached, strict IEEE."""
+    return _compiled(function, nogil=True)
+
+
+def jit_holding(function: Callable[..., Any], *inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` as `jit` does, but for the GIL, which it keeps: it reads Python objects.
+
+    `inner` are the compiled functions that a closure calls: the cache knows it by their names and sources.
+    """
+    digests = [source_digest(_source(each)) for each in inner]
+    key = "-".join([*(f"{each.__module__}.{each.__qualname__}" for each in inner), *digests])
+    return _compiled(function, nogil=False, key=key)
+
+
+def _compiled(function: Callable[..., Any], *, nogil: bool, key: str = "") -> Callable[..., Any]:
     folder = _cache_dir(function)
     if folder is None:
-        return numba.njit(nogil=True)(function)
+        return numba.njit(nogil=nogil)(function)
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
     before = _settings.CACHE_DIR
     _settings.CACHE_DIR = str(folder)
     try:
-        compiled: Any = numba.njit(nogil=True, cache=True)(function)
+        compiled: Any = numba.njit(nogil=nogil, cache=True)(function)
     finally:
         _settings.CACHE_DIR = before
     if hasattr(compiled, "_cache"):  # not where compiling is switched off
         cache = compiled._cache
         cache.__class__ = _OneAtATime
+        cache.key = key
+        suffix = "-" + hashlib.sha256(key.encode()).hexdigest()[:16] if key else ""
         # numba would add a folder for the path of the source: any copy of the same source may use this one
         folder.mkdir(exist_ok=True)
         cache._cache_path = str(folder)
         cache._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
-            str(folder), cache._impl.filename_base, folder.name
+            str(folder), cache._impl.filename_base + suffix, folder.name
         )
     return compiled  # type: ignore[no-any-return]
 
@@ -124,7 +142,17 @@ class _OneAtATime(FunctionCache):
 
     numba names a cached file by the first number that its index has free. Two processes that compile
     different types at once take the same number; whoever loads it next runs the other's machine code.
+
+    `key`, where it is not empty, stands for what a closure holds: numba would tell two of them apart by a pickle
+    that differs in every process.
     """
+
+    key = ""
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        if self.key:
+            return signature, codegen.magic_tuple(), self.key
+        return super()._index_key(signature, codegen)  # type: ignore[no-untyped-call]
 
     def load_overload(self, *arguments: Any) -> Any:
         with _cache_lock():

@@ -28,6 +28,7 @@ from aucstream.kernels.linear import dot
 from aucstream.kernels.random import seeded
 from aucstream.learners.face import RankingClassifier
 from aucstream.learners.merging import Buffer, merge_fields, merge_pools
+from aucstream.learners.one_row import OneRow, one_row
 from aucstream.learners.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
 from aucstream.learners.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
@@ -35,6 +36,7 @@ from aucstream.metrics.platt import combine
 C = TypeVar("C", bound=type)
 
 SMALLEST_WIDTH = 8
+_STANDS_ON = frozenset({"_arrays", "_ledger", "_kernel_params", "_encoder"})  # what compiled calls of a row point to
 ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
 
 
@@ -114,17 +116,20 @@ class Learner(RankingClassifier):
                 raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
             value = rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value)
             object.__setattr__(self, name, value)
-            object.__setattr__(self, "_kernel_params", self._numbers())
+            self._kernel_params = self._numbers()
             return
         object.__setattr__(self, name, value)
+        if name in _STANDS_ON:
+            object.__setattr__(self, "_stamp", object())
 
     def __getstate__(self) -> dict[str, Any]:
         # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
-        return {name: value for name, value in self.__dict__.items() if name != "_program"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_one", "_stamp")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__["_program"] = self._chosen_program()
+        self.__dict__["_stamp"] = object()
 
     @property
     def _is_stochastic(self) -> bool:
@@ -198,6 +203,23 @@ class Learner(RankingClassifier):
         score_of = call.dense if idx is None else call.sparse
         score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
         return score
+
+    def _calls(self, stamp: object = None, row: Floats | None = None) -> OneRow:
+        """Return the compiled calls of one dict.
+
+        A pipeline gives its own stamp, and where the values are as scaled.
+        """
+        return one_row(
+            self._program.learn_row,
+            self._program.score_row,
+            (*self._arrays, self._ledger),
+            self._kernel_params,
+            self._encoder.reader,
+            self._stamp if stamp is None else stamp,
+            limit=self._capacity,
+            pool_at=self._pool_at,
+            row=row,
+        )
 
     def _learn(self, block: Block) -> Floats:
         self._ensure(max(block.width, self._encoder.width))

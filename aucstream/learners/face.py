@@ -39,7 +39,8 @@ from aucstream.kernels.ledger import (
     POSITIVES,
     ROWS,
 )
-from aucstream.metrics.probabilities import ScoredProbabilities
+from aucstream.learners.one_row import NO_ROW, OneRow
+from aucstream.metrics.probabilities import Blank, ScoredProbabilities
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -53,15 +54,14 @@ TAME = 1e100  # rows with larger values go one by one, so that a skipped row lea
 
 _PROBABILITY = RowCall(probability)
 
-_PLAIN_LABELS = {True: POSITIVE, False: NEGATIVE, -1: NEGATIVE}
-_PLAIN_LABEL_TYPES = frozenset({bool, int, float})
-
 
 class RankingClassifier(base.MiniBatchClassifier):
     """Binary classifier that ranks: a River estimator and an array estimator at once."""
 
     _encoder: Encoder
     _ledger: Floats
+    _stamp: object = None  # another as soon as the calls of one row are out of date
+    _one: OneRow = NO_ROW
 
     # -- what a subclass gives -------------------------------------------------------------------
 
@@ -76,6 +76,10 @@ class RankingClassifier(base.MiniBatchClassifier):
     @abc.abstractmethod
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
         """Learn one named row; return its score before, NaN where it was skipped."""
+
+    @abc.abstractmethod
+    def _calls(self) -> OneRow:
+        """Return the compiled calls of one plain dict for the model as it stands, with its `_stamp`."""
 
     @abc.abstractmethod
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
@@ -128,15 +132,15 @@ class RankingClassifier(base.MiniBatchClassifier):
         NonFiniteStep
             The step would have made a state non-finite; the row was skipped whole.
         """
-        sign = _PLAIN_LABELS.get(y) if type(y) in _PLAIN_LABEL_TYPES else None
-        if sign is None:
-            sign = sign_of(y)
-        plan = self._encoder.plan
-        if w == 1.0 and plan.fill(x):
-            score = self._learn_row(plan.idx, plan.buffer, sign, 1.0)
+        sign = POSITIVE if y is True else NEGATIVE if y is False else sign_of(y)
+        if w == 1.0:
+            one = self._one
+            if one.stamp is not self._stamp:
+                one = self._one = self._calls()
+            score = one.learn(id(x), one.address, sign, 1.0)
             if score == score:
                 return
-            # skipped, nothing changed: the slow way says why
+            # not plain, or skipped; nothing changed: the slow way says why
         self._learn_dict(x, sign, w)
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
@@ -148,6 +152,12 @@ class RankingClassifier(base.MiniBatchClassifier):
                     raise InvalidBlock("features", "a dict of name to value", x)
                 self._encoder.check(x)
                 return self.score_one(x)
+        one = self._one
+        if one.stamp is not self._stamp:
+            one = self._one = self._calls()
+        score = one.learn(id(x), one.address, sign, weight)
+        if score == score:
+            return score
         encoder = self._encoder
         mark = encoder.mark()
         idx, val = encoder.learn(x)
@@ -159,11 +169,14 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the ranking score of `x`: higher is more positive. Changes nothing."""
-        plan = self._encoder.score_plan
-        if plan.fill(x):
-            score = self._score_row(plan.idx, plan.buffer)
-            if -math.inf < score < math.inf:
-                return score
+        one = self._one
+        if one.stamp is not self._stamp:
+            one = self._one = self._calls()
+        score: float = one.score(id(x), one.address).real
+        return score if score == score else self._score_dict(x)
+
+    def _score_dict(self, x: Mapping[Any, Any]) -> float:
+        """Return the score of any dict."""
         idx, val = self._encoder.look_up(x)
         if not self._encoder.missed:
             return self._score_row(idx, val)
@@ -179,17 +192,28 @@ class RankingClassifier(base.MiniBatchClassifier):
             scores[number] = self.score_one(rows[number])
         return scores
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Return `{False: 1 - p, True: p}`, calibrated; one half each until both classes were seen.
 
         The dict also carries the ranking score as `.score`, by which `aucstream.metrics` rank.
         """
-        score = self.score_one(x)
-        return ScoredProbabilities(self._probability(score), score)
+        one = self._one
+        if one.stamp is not self._stamp:
+            one = self._one = self._calls()
+        both = one.score(id(x), one.address)
+        score, p = both.real, both.imag
+        if score != score:
+            score = self._score_dict(x)
+            p = self._probability(score)
+        found: ScoredProbabilities = Blank()
+        found[False] = 1.0 - p
+        found[True] = p
+        found.score = score
+        return found
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> bool:
         """Return whether `x` is more likely positive than not."""
-        return self._probability(self.score_one(x)) > 0.5
+        return self.predict_proba_one(x)[True] > 0.5
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution; the contributions add up to the score."""

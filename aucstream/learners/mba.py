@@ -37,6 +37,7 @@ from aucstream.kernels.pair_moments import (
 )
 from aucstream.learners.base import Learner, learner
 from aucstream.learners.merging import Buffer, buffers_by_class, merge_pools
+from aucstream.learners.one_row import NO_ROW, OneRow
 from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
 
 
@@ -346,6 +347,9 @@ class MBA(Learner):
             score: float = dot(idx, val, self._wide_weights(self._encoder.width))
             return score
         return super()._score_row(idx, val)
+
+    def _calls(self, stamp: object = None, row: Floats | None = None) -> OneRow:
+        return NO_ROW if self._outgrown(self._encoder.width) else super()._calls(stamp, row)
 
     def _score(self, block: Block) -> Floats:
         width = max(block.width, self._encoder.width)

@@ -46,6 +46,13 @@ class ScoredProbabilities(dict[bool, float]):
         return (_rebuild, (dict(self), self.score))
 
 
+class Blank(ScoredProbabilities):
+    """Made without arguments, to be filled in: no Python code runs, which half of the price is."""
+
+    __slots__ = ()
+    __init__ = dict.__init__
+
+
 def _rebuild(items: dict[bool, float], score: float) -> ScoredProbabilities:
     new = ScoredProbabilities.__new__(ScoredProbabilities)
     new.update(items)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aucstream import Hashing, Vocabulary
 from aucstream.errors import InvalidBlock, InvalidParams
 from aucstream.features.entries import INDICATOR, NUMERIC, entries_of
+from aucstream.features.reader import COMPILED
 
 VALUES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -171,3 +172,58 @@ def test_sizes_out_of_bounds_are_refused(make, value):
         make(value)
     with pytest.raises(InvalidParams, match="28"):
         Hashing(29)
+
+
+class Awkward(dict):
+    """No plain dict, so that a row of it goes the slow way."""
+
+
+@given(st.lists(ROWS, max_size=12), st.integers(0, 3), st.sampled_from([Vocabulary, Hashing]))
+def test_compiled_reading_gives_the_rows_of_the_slow_way(rows, shuffled, make):
+    def row_of(encoder, x, learn):
+        try:
+            idx, val = encoder.learn(x) if learn else encoder.look_up(x)
+        except InvalidBlock as error:
+            return str(error)
+        return np.asarray(idx).tolist(), val.tolist(), encoder.missed and not learn
+
+    fast, slow = make(), make()
+    rows = [row | dict(zip(row, [10**400, math.nan, 10**30, -1][: shuffled + 1], strict=False)) for row in rows] + rows
+    for number, x in enumerate(rows * 2):
+        x = dict(reversed(x.items())) if number % (shuffled + 2) == 0 else dict(x)
+        learn = number % 3 > 0
+        assert row_of(fast, x, learn) == row_of(slow, Awkward(x), learn)
+    assert (fast.kinds == slow.kinds).all()
+
+
+@pytest.mark.skipif(not COMPILED, reason="compiling is switched off")
+def test_only_a_dict_of_plain_names_and_values_is_read_by_the_compiled_way():
+    encoder = Vocabulary()
+    encoder.learn({"a": 1.0, 7: 2.0})
+    read = encoder.reader.read
+
+    class Text(str):
+        __slots__ = ()
+
+    assert [
+        part.tolist()
+        for part in read(
+            {
+                7: True,
+                "".join(["a"]): -3,
+            }
+        )
+    ] == [[1, 0], [1.0, -3.0]]
+    assert [part.tolist() for part in read({"a": None})] == [[], []]
+    for x in (
+        {"b": 1.0},
+        {Text("a"): 1.0},
+        {True: 1.0},
+        {"a": np.float64(1.0)},
+        {"a": "v"},
+        Awkward(a=1.0),
+        [1.0],
+        "a",
+        1,
+    ):
+        assert read(x) is None, x

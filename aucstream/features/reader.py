@@ -1,0 +1,96 @@
+"""Reads the dicts of one encoder in compiled code, as far as they are plain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats, Ints
+from aucstream.kernels import dicts
+from aucstream.kernels.jit import RowCall
+from aucstream.kernels.memory import is_as_expected
+
+COMPILED = is_as_expected()  # else every row goes the slow way
+
+_READ = RowCall(dicts.read_one)
+_READ_ALL = RowCall(dicts.read_all)
+
+
+class Reader:
+    """A table for `kernels.dicts` and what its addresses point to.
+
+    A row is plain where its names are known and its values are numbers, bools or None. It is read by one call,
+    the faster for having the names of the row before, in their order.
+
+    Parameters
+    ----------
+    index : dict
+        Name to column; names that it lacks are known in rows of the same names as the one before only.
+    """
+
+    __slots__ = ("_index", "_names", "_pointed", "address", "idx", "table", "val")
+
+    def __init__(self, index: dict[Any, int]) -> None:
+        self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
+        self.address = self.table.ctypes.data
+        for slot, constant in (
+            (dicts.DICT, dict),
+            (dicts.FLOAT, float),
+            (dicts.INT, int),
+            (dicts.STRING, str),
+            (dicts.TRUE, True),
+            (dicts.FALSE, False),
+            (dicts.NONE, None),
+        ):
+            self.table[slot] = id(constant)
+        self._index = index
+        self.table[dicts.INDEX] = id(index)
+        self.make_room(16)
+        self.forget()
+
+    def make_room(self, entries: int) -> None:
+        """Make room for rows of at least so many entries."""
+        if entries > self.table.item(dicts.ROOM):
+            self._enlarge(2 * entries)
+
+    def _enlarge(self, entries: int) -> None:
+        self.idx: Ints = np.empty(entries, dtype=np.int64)
+        self.val: Floats = np.empty(entries)
+        self.table[[dicts.ROOM, dicts.COLUMNS, dicts.VALUES]] = entries, self.idx.ctypes.data, self.val.ctypes.data
+
+    def guess(self, names: list[Any], idx: Ints) -> None:
+        """Expect these names, in these columns, in the next rows."""
+        n = len(names)
+        self.make_room(n)
+        addresses = np.array([id(name) for name in names], dtype=np.int64)
+        columns = idx.copy()
+        self._names, self._pointed = names, (addresses, columns)
+        self.table[[dicts.GUESSED, dicts.GUESSED_NAMES, dicts.GUESSED_COLUMNS]] = (
+            n,
+            addresses.ctypes.data,
+            columns.ctypes.data,
+        )
+
+    def forget(self) -> None:
+        """Expect nothing."""
+        self.guess([], self.idx[:0])
+
+    def read(self, x: Any) -> tuple[Ints, Floats] | None:
+        """Return (columns, values) of a plain row, valid until the next call; None for another."""
+        n: int = _READ.dense(id(x), self.address, dicts.NO_LIMIT) if COMPILED else -1
+        return None if n < 0 else (self.idx[:n], self.val[:n])
+
+    def read_all(self, rows: Sequence[Any]) -> tuple[Ints, Ints, Floats] | None:
+        """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""
+        if not COMPILED or not all(type(x) is dict for x in rows):
+            return None
+        rows = list(rows)
+        size = sum(map(len, rows))
+        indptr, idx, val = np.empty(len(rows) + 1, np.int64), np.empty(size, np.int64), np.empty(size)
+        addresses = indptr.ctypes.data, idx.ctypes.data, val.ctypes.data
+        if not _READ_ALL.dense(id(rows), len(rows), self.address, *addresses, size):
+            return None
+        end = indptr.item(-1)
+        return indptr, idx[:end], val[:end]
