@@ -115,7 +115,10 @@ def block_passes(name: str, shape: str) -> dict[str, Pass]:
         d = 10 ** int(rest[-1][-1])
         n = 4 * BATCH
         columns = np.sort(rng.integers(0, d, size=(n, 50)), axis=1)
-        X = sparse.csr_array((rng.normal(size=n * 50), columns.ravel(), np.arange(n + 1) * 50), shape=(n, d))
+        X = sparse.csr_array(
+            (rng.normal(size=n * 50), columns.ravel().astype(np.int32), np.arange(n + 1, dtype=np.int32) * 50),
+            shape=(n, d),
+        )
     y = labelled(X, rng)
     model = model_of(name)
     if name == RIVER:

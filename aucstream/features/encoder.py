@@ -105,7 +105,7 @@ class Encoder(abc.ABC):
     # -- rows ---------------------------------------------------------------------------------
 
     def learn(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
-        """Return (columns, values) of a row that is learned; the arrays are valid until the next call."""
+        """Return (columns, values) of a row that is learned."""
         row = self.reader.read(x)
         return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
 

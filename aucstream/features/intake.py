@@ -170,8 +170,8 @@ def dict_block(
         idx, val = take(x)
         if missed is not None and encoder.missed:
             missed.append(number)
-        all_indices.append(np.arange(val.size, dtype=np.int64) if idx is None else idx)
-        all_values.append(val.copy())
+        all_indices.append(idx)
+        all_values.append(val)
         indptr[number + 1] = indptr[number] + val.size
     return Block(
         indptr,

@@ -78,9 +78,9 @@ class Reader:
         self.guess([], self.idx[:0])
 
     def read(self, x: Any) -> tuple[Ints, Floats] | None:
-        """Return (columns, values) of a plain row, valid until the next call; None for another."""
+        """Return (columns, values) of a plain row; None for another."""
         n: int = _READ.dense(id(x), self.address, dicts.NO_LIMIT) if COMPILED else -1
-        return None if n < 0 else (self.idx[:n], self.val[:n])
+        return None if n < 0 else (self.idx[:n].copy(), self.val[:n].copy())
 
     def read_all(self, rows: Sequence[Any]) -> tuple[Ints, Ints, Floats] | None:
         """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""

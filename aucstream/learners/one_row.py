@@ -117,8 +117,12 @@ class OneRow:
     def __deepcopy__(self, memo: dict[int, Any]) -> OneRow:
         return NO_ROW
 
-    def __reduce__(self) -> str:
-        return "NO_ROW"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _no_calls, ()
+
+
+def _no_calls() -> OneRow:
+    return NO_ROW
 
 
 NO_ROW = OneRow((None,))  # where nothing was compiled yet, or can be
