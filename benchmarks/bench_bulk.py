@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 import httpx
-from bench_service import ROOT, free_port, processor_seconds, started
+from bench_service import ROOT, free_port, processor_seconds, spread, started
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
@@ -70,11 +70,6 @@ def alone(path: Path) -> float:
     """Return the processor seconds of decoding alone, in a fresh process."""
     code = ALONE.format(root=str(ROOT), path=str(path))
     return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-
-
-def spread(values: list[float]) -> str:
-    """Return median, least and greatest."""
-    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:

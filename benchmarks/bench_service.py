@@ -1,10 +1,10 @@
 """Requests a second of the hot calls, beside a bare ASGI application with the same body.
 
-    python benchmarks/bench_service.py [--seconds 2] [--connections 16]
+    python benchmarks/bench_service.py [--seconds 0.5] [--rounds 12] [--connections 16] [--many 64]
 
 Each server runs pinned to the first core, the client (one request at a time a connection) to the last. The bare application decodes the same body with msgspec into the same
-structure and answers as many bytes; it is what the protocol alone allows here. Ratios travel
-better than requests a second.
+structure and answers as many bytes; it is what the protocol alone allows here. A ratio is of one round, in which the calls
+take turns; processor time is the server's, all threads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import json
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 
@@ -75,6 +76,17 @@ def call(port: int, path: str, body: bytes, method: str) -> bytes:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(request(path, body, method))
         return connection.recv(65_536)
+
+
+class Target(NamedTuple):
+    """One call of one server."""
+
+    name: str
+    port: int
+    path: str
+    body: bytes
+    pid: int
+    connections: int
 
 
 class Client(asyncio.Protocol):
@@ -151,7 +163,7 @@ def load(port: int, path: str, body: bytes, seconds: float, connections: int, pi
     }
 
 
-def started(arguments: list[str], port: int, path: str) -> subprocess.Popen[bytes]:
+def started(arguments: list[str], port: int, path: str, pause: float = 0.1) -> subprocess.Popen[bytes]:
     """Start a server pinned to the first core and wait until it answers."""
     cores = sorted(os.sched_getaffinity(0))
     server = subprocess.Popen(
@@ -161,32 +173,41 @@ def started(arguments: list[str], port: int, path: str) -> subprocess.Popen[byte
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, {cores[0]}),
     )
-    for _ in range(1200):
+    for _ in range(int(120 / pause)):
         try:
             if call(port, path, b"", "GET").startswith(b"HTTP/1.1 200"):
                 return server
         except OSError:
             pass
-        time.sleep(0.1)
+        time.sleep(pause)
     raise RuntimeError(f"no answer from {' '.join(arguments)}")
+
+
+def spread(values: list[float]) -> str:
+    """Return the median, and where the middle half of the values lies."""
+    if len(values) < 4:
+        return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each call in each round")
     parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--many", type=int, default=64, help="connections of the durable learns")
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--algorithm", default="solam")
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-service-"))
     servers: list[subprocess.Popen[bytes]] = []
-    targets: list[tuple[str, int, str, bytes, int]] = []
+    targets: list[Target] = []
     try:
         port = free_port()
         bare = BARE.format(root=str(ROOT), port=port)
         servers.append(started([sys.executable, "-c", bare], port, "/"))
-        targets.append(("bare ASGI + msgspec", port, "/", LEARN, servers[-1].pid))
+        targets.append(Target("bare", port, "/", LEARN, servers[-1].pid, told.connections))
         for durability in ("os", "disk"):
             port = free_port()
             flags = ["--port", str(port), "--data-dir", str(folder / durability), "--durability", durability]
@@ -195,26 +216,33 @@ def main() -> None:
             answer = call(port, "/v1/models/bench", spec, "PUT")
             if not answer.startswith(b"HTTP/1.1 201"):
                 raise RuntimeError(answer.decode())
-            targets.append((f"learn-one, {durability}", port, "/v1/models/bench/learn-one", LEARN, servers[-1].pid))
-            if durability == "disk":
-                targets.append(("predict-one", port, "/v1/models/bench/predict-one", PREDICT, servers[-1].pid))
+            many = told.connections if durability == "os" else told.many
+            model, pid = "/v1/models/bench", servers[-1].pid
+            targets.append(Target(f"learn-one, {durability}", port, f"{model}/learn-one", LEARN, pid, many))
+            if durability == "os":
+                targets.append(Target("predict-one", port, f"{model}/predict-one", PREDICT, pid, many))
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name, *_ in targets}
+        found: dict[str, list[dict[str, float]]] = {target.name: [] for target in targets}
         for _ in range(told.rounds):  # interleaved, so that other load meets all of them
-            for name, port, path, body, pid in targets:
-                found[name].append(load(port, path, body, told.seconds, told.connections, pid))
-        best = {name: max(each, key=lambda one: one["rate"]) for name, each in found.items()}
-        base = best["bare ASGI + msgspec"]["rate"]
-        cpu = {name: min(one["cpu"] for one in each) for name, each in found.items()}
-        print(
-            f"{len(LEARN)} bytes a body, {len(FEATURES)} features, {told.connections} connections, best of {told.rounds}"
-        )
-        print(f"{'':24}{'requests/s':>12}{'of bare':>9}{'cpu us':>9}{'of bare':>9}{'p50 ms':>9}{'p99 ms':>9}")
-        for name, each in best.items():
-            share = cpu["bare ASGI + msgspec"] / cpu[name]
+            for name, port, path, body, pid, many in targets:
+                found[name].append(load(port, path, body, told.seconds, many, pid))
+        bare_rounds = found["bare"]
+        print(f"{len(LEARN)} bytes a body, {len(FEATURES)} features; median and middle half of {told.rounds} rounds.")
+        print()
+        print("| call | connections | requests/s | of bare | processor us a request | of bare | p50 ms | p99 ms |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        for target in targets:
+            rounds = found[target.name]
+
+            def middle(key: str, rounds: list[dict[str, float]] = rounds) -> float:
+                return statistics.median(each[key] for each in rounds)
+
+            pairs = list(zip(bare_rounds, rounds, strict=True))
+            rates = spread([ours["rate"] / base["rate"] for base, ours in pairs])
+            shares = spread([base["cpu"] / ours["cpu"] for base, ours in pairs])
             print(
-                f"{name:24}{each['rate']:12,.0f}{each['rate'] / base:9.2f}{cpu[name]:9.1f}{share:9.2f}"
-                f"{each['p50']:9.2f}{each['p99']:9.2f}"
+                f"| {target.name} | {target.connections} | {middle('rate'):,.0f} | {rates} | {middle('cpu'):.0f} | "
+                f"{shares} | {middle('p50'):.2f} | {middle('p99'):.2f} |"
             )
     finally:
         for server in servers:

@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--quick] [names ...]
 
-Names: learn, cost, auc, readers, service; all where none is given. The report is `benchmarks/out/report.md`.
+Names: learn, cost, auc, readers, service, bulk, life; all where none is given. The report is `benchmarks/out/report.md`.
 `docs/performance.md` holds the results of the last full run that was looked into.
 """
 
@@ -27,7 +27,9 @@ QUICK = {
     "cost": ["--seconds", "0.05"],
     "auc": ["--windows", "10000", "--river-rows", "50", "--rows", "20000"],
     "readers": ["--mb", "2", "--repeat", "1"],
-    "service": ["--seconds", "0.5", "--rounds", "1"],
+    "service": ["--seconds", "0.2", "--rounds", "4"],
+    "bulk": ["--rows", "10000", "--rounds", "2"],
+    "life": ["--starts", "2", "--rows", "10000", "--bulks", "2"],
 }
 PACKAGES = ("numpy", "numba", "river", "scikit-learn", "msgspec", "uvicorn")
 
@@ -79,7 +81,7 @@ def run(name: str, options: list[str]) -> dict[str, Any]:
 def section(name: str, told: dict[str, Any]) -> str:
     """Return one benchmark's part of the report."""
     text = told["output"].strip()
-    if name in ("auc", "service"):  # columns of plain text
+    if name in ("auc", "bulk", "life"):  # columns of plain text
         text = f"```\n{text}\n```"
     spent = f"{told['wall_seconds']:.0f} s of wall, {told['processor_seconds']:.0f} s of processor time"
     failed = "" if told["exit"] == 0 else f"\n\n**Failed with exit code {told['exit']}.**"
