@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, Told
+from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
 from aucstream.features.intake import array_block
 from aucstream.features.mapping import MOST_ROWS, Mapped
@@ -22,6 +23,7 @@ from aucstream.features.scaled_row import scaled_row, uncalibrated
 from aucstream.features.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling import Scaling
 from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
+from aucstream.kernels.linear import all_finite
 from aucstream.learners.base import Learner, encoder_from_state
 from aucstream.learners.face import RankingClassifier
 from aucstream.learners.one_row import NO_ROW, OneRow
@@ -376,7 +378,7 @@ class Pipeline(RankingClassifier):
         Parameters
         ----------
         rows : sequence of dict or list
-            Named rows, or array rows (column j is the integer name j).
+            Named rows (`Columns` are such), or array rows (column j is the integer name j).
         kind : {"named", "columns"} or None
             What earlier rows of this model were; None: what it has learned decides.
 
@@ -393,6 +395,12 @@ class Pipeline(RankingClassifier):
         encoder = self._encoder
         if kind is None and isinstance(encoder, Vocabulary):
             kind = "columns" if encoder.arrays else "named" if encoder.words else None
+        if isinstance(rows, Columns):  # all have the names of the first
+            kind = self.check_rows([rows[0]] if len(rows) else [], kind)
+            if not all_finite(rows.values.reshape(-1)):
+                row = int(np.argmin(np.isfinite(rows.values).all(axis=1)))
+                encoder.check(rows[row], f"[{row}]")
+            return kind
         for number, x in enumerate(rows):
             path = f"[{number}]"
             if isinstance(x, Mapping):

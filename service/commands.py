@@ -16,6 +16,7 @@ class Kind(enum.IntEnum):
 
     # Payloads of 1, 3 and 5: one row, or several as a JSON array or as lines; a row that was predicted
     # under its id has its `score` (and `probability`) from then beside features, label and weight.
+    # Payloads of 1 may be columns: see `columns.py`.
     LEARN = 1  # examples that came with their label
     LABEL = 3  # predictions whose label came
     DISCARD = 4  # predictions that expired, nothing is learned; payload: their ids as lines
@@ -93,6 +94,7 @@ class Append:
     received_at: float
     weights: Sequence[float] | None = None
     digest: Callable[[int], bytes] | None = None
+    line: Callable[[int], bytes] | None = None  # a row among predictions that are learned with it; None: its payload
 
 
 @dataclass(slots=True)

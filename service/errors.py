@@ -4,6 +4,7 @@ aucstream.errors.AucstreamError
 └── ServiceError
     ├── InvalidBody            a JSON body that does not fit its description
     │   ├── MalformedBody      bytes that are not JSON at all
+    │   ├── MalformedArrow     bytes that are not an Arrow stream
     │   └── RowsRefused        rows of a -many body; carries the counts so far
     ├── InvalidQuery           a query parameter
     ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
@@ -77,6 +78,10 @@ class InvalidBody(ServiceError):
 
 class MalformedBody(InvalidBody):
     """The bytes are not JSON (RFC 8259), or nest too deeply."""
+
+
+class MalformedArrow(InvalidBody):
+    """The bytes are not an Arrow IPC stream, or it is cut or damaged."""
 
 
 class RowsRefused(InvalidBody):

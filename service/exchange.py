@@ -18,6 +18,7 @@ from service.keys import Role
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+ARROW = b"application/vnd.apache.arrow.stream"
 SNAPSHOT = b"application/octet-stream"
 SAFETENSORS = b"application/vnd.safetensors"
 
@@ -40,6 +41,7 @@ def _new_request_id() -> bytes:
 
 BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
 WIRE = "aucstream.wire"  # in the scope: the connection, where it can be read and answered in one call
+SMALL = 1 << 16  # bytes of a stream that are not counted as a large body
 SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
 
 
@@ -284,6 +286,12 @@ class Exchange:
             raise Overloaded("bodies", f"at most {reading.limit} bytes of bodies at once: try again later")
         reading.held += size
         self.held += size
+
+    def hold_only(self, size: int) -> None:
+        """Count so many bytes of the body among the large ones, and no others; raises Overloaded."""
+        self.release()
+        if size > SMALL:
+            self._hold(size)
 
     def release(self) -> None:
         """The body is not held any more."""

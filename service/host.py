@@ -481,7 +481,10 @@ class ModelHost:
         future: asyncio.Future[Learned] = asyncio.get_running_loop().create_future()
         now = self.clock()
         self._send(
-            Append(model.number, event, rows.payload, rows.signs, rows.ids, mode, now, rows.weights, rows.digest),
+            Append(
+                *(model.number, event, rows.payload, rows.signs, rows.ids, mode, now),
+                *(rows.weights, rows.digest, rows.line),
+            ),
             Ticket(model, rows, now, future),
         )
         return future

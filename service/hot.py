@@ -6,10 +6,11 @@ They are described in the OpenAPI document by `routes/learning.py` like all othe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import tempfile
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import IO, Any
 
 import msgspec
@@ -19,6 +20,8 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, InvalidParams, NonFiniteStep
 from aucstream.pipeline import RowKind
 from service.admission import require
+from service.arrow import Batches, Call, Limits, Plain, pyarrow
+from service.columns import payload_of
 from service.commands import Kind, Mode
 from service.errors import (
     BodyTooLarge,
@@ -31,7 +34,7 @@ from service.errors import (
     RowsRefused,
     ServiceError,
 )
-from service.exchange import JSON, NDJSON, Exchange
+from service.exchange import ARROW, JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.keys import Role
 from service.lines import LineReader
@@ -40,6 +43,7 @@ from service.problems import MAX_ERRORS, detail_of, field_errors
 from service.query import checked_query
 from service.rows import (
     Features,
+    Item,
     LabelBody,
     LearnBody,
     PredictBody,
@@ -67,7 +71,7 @@ IN_FLIGHT = 2  # batches of one NDJSON stream that wait for the journal while th
 _encode = msgspec.json.Encoder().encode
 
 
-Item = tuple[int, bytes | msgspec.Raw | None]  # a row of a -many body: its place (index or line number), its bytes
+Answer = tuple[float, float | None] | bytes  # score and probability, or what is told of a row that was refused
 
 
 def _no_payload(_taken: Sequence[int] | None) -> bytes:
@@ -129,6 +133,41 @@ class Batch:
         )
 
 
+class PlainBatch:
+    """Rows of one form on their way to the journal, in the place of a Batch of them."""
+
+    def __init__(self, plain: Plain) -> None:
+        self.plain = plain
+        self.signs = plain.signs
+        self.places: Sequence[int] = plain.places
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+    @property
+    def with_ids(self) -> bool:
+        """Whether any row has an id."""
+        return self.plain.ids is not None
+
+    def payload(self, taken: Sequence[int] | None) -> bytes:
+        """Return these rows as the journal keeps rows of one form."""
+        plain = self.plain
+        return payload_of(plain.features, plain.signs, plain.weights, plain.ids, taken)
+
+    def line(self, row: int) -> bytes:
+        """Return a row as a line of JSON."""
+        plain = self.plain
+        weight = 1.0 if plain.weights is None else plain.weights[row]
+        id_ = None if plain.ids is None else plain.ids[row]
+        return _encode(LearnBody(plain.features[row], plain.signs[row], weight, id_))
+
+    def rows(self) -> Rows:
+        """Return the rows as the host takes them."""
+        plain = self.plain
+        size = plain.features.values.nbytes + len(self)
+        return Rows(plain.features, plain.signs, plain.weights, plain.ids, size, self.payload, self.line)
+
+
 class Tally:
     """What became of a -many body so far."""
 
@@ -183,6 +222,7 @@ class Tally:
         }
 
 
+Flying = deque[tuple[asyncio.Future[Learned], Batch | PlainBatch]]
 Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
 
 
@@ -338,12 +378,16 @@ class HotCalls:
 
     async def _take_many(self, exchange: Exchange, model: Model, event: Kind) -> None:
         skip = on_error(exchange)
-        if exchange.require(JSON, NDJSON) == JSON:
+        kind = exchange.require(JSON, NDJSON, ARROW)
+        if kind == JSON:
             if skip:
                 raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._take_array(exchange, model, event)
+        elif kind == NDJSON:
+            await self._take_stream(exchange, model, event, self._lines(exchange), skip=skip)
         else:
-            await self._take_lines(exchange, model, event, skip=skip)
+            rows = self._arrow(exchange, await pyarrow(), Call.LABEL if event is Kind.LABEL else Call.LEARN)
+            await self._take_stream(exchange, model, event, rows, skip=skip)
 
     async def _take_array(self, exchange: Exchange, model: Model, event: Kind) -> None:
         items = await self._array(exchange)
@@ -361,20 +405,29 @@ class HotCalls:
             tally.settle(learned, batch.places)
         await exchange.answer(200, _encode(tally.counts()))
 
-    async def _take_lines(self, exchange: Exchange, model: Model, event: Kind, *, skip: bool) -> None:
+    async def _take_stream(
+        self, exchange: Exchange, model: Model, event: Kind, parts: AsyncIterator[list[Item] | Plain], *, skip: bool
+    ) -> None:
         mode = Mode.SKIP if skip else Mode.ABORT
-        reader = LineReader(self.settings.max_line_bytes)
         tally = Tally(model)
-        flying: deque[tuple[asyncio.Future[Learned], Batch]] = deque()
+        flying: Flying = deque()
         kind = model.kind
         try:
-            async for items in self._lines(exchange, reader):
-                batch = Batch(event)
+            async for items in parts:
+                batch: Batch | PlainBatch = Batch(event)
                 refused: AucstreamError | None = None
-                try:
-                    kind = self._decode(batch, items, model, kind, tally if skip else None)
-                except AucstreamError as error:
-                    refused = error
+                if isinstance(items, Plain):
+                    found = _checked(items, model, kind)
+                    if found is None:
+                        items = items.lines()
+                    else:
+                        kind, batch = found, PlainBatch(items)
+                if isinstance(batch, Batch):
+                    assert not isinstance(items, Plain)
+                    try:
+                        kind = self._decode(batch, items, model, kind, tally if skip else None)
+                    except AucstreamError as error:
+                        refused = error
                 if batch.signs:
                     rows = batch.rows()
                     await self.host.wait_for_room(len(rows), rows.size)
@@ -401,10 +454,13 @@ class HotCalls:
                 cause = cause.cause
             else:
                 model.counts.refuse(cause)
-            raise RowsRefused(cause, tally.counts()) from raised
+            counts = tally.counts()
+            if isinstance(cause, InvalidBody) and cause is raised:  # of no row: of the columns of a stream
+                counts["errors"] = [*counts["errors"], *field_errors(cause)]
+            raise RowsRefused(cause, counts) from raised
         await exchange.answer(200, _encode(tally.counts()))
 
-    async def _settle(self, flying: deque[tuple[asyncio.Future[Learned], Batch]], tally: Tally, mode: Mode) -> None:
+    async def _settle(self, flying: Flying, tally: Tally, mode: Mode) -> None:
         future, batch = flying[0]
         learned = await asyncio.shield(future)  # a stream that is cancelled still counts what it sent
         flying.popleft()
@@ -502,14 +558,19 @@ class HotCalls:
     # ---- many rows: predict ------------------------------------------------------------------
 
     async def predict_many(self, exchange: Exchange, model: Model) -> None:
-        """Score a JSON array or NDJSON lines; the answer comes in the same form."""
+        """Score a JSON array, NDJSON lines or an Arrow stream; the answer comes in the same form."""
         skip = on_error(exchange)
-        if exchange.require(JSON, NDJSON) == JSON:
+        kind = exchange.require(JSON, NDJSON, ARROW)
+        if kind == JSON:
             if skip:
                 raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._predict_array(exchange, model)
+        elif kind == NDJSON:
+            await self._predict_stream(exchange, model, self._lines(exchange), LineAnswers(), skip=skip)
         else:
-            await self._predict_lines(exchange, model, skip=skip)
+            pa = await pyarrow()
+            answers = answers_for(exchange, pa)
+            await self._predict_stream(exchange, model, self._arrow(exchange, pa, Call.PREDICT), answers, skip=skip)
 
     async def _predict_array(self, exchange: Exchange, model: Model) -> None:
         items = await self._array(exchange)
@@ -521,18 +582,43 @@ class HotCalls:
             seq = model.seq
             self._score(exchange, scored, items[start : start + STEP_ROWS], model, skip=False)
         await self._keep(scored, model, Mode.ALL)
-        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (b",".join(scored.parts), seq))
+        parts = b",".join(map(_prediction, scored.parts))
+        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (parts, seq))
 
-    async def _predict_lines(self, exchange: Exchange, model: Model, *, skip: bool) -> None:
+    async def _predict_stream(
+        self,
+        exchange: Exchange,
+        model: Model,
+        parts: AsyncIterator[list[Item] | Plain],
+        answers: LineAnswers,
+        *,
+        skip: bool,
+    ) -> None:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
-        reader = LineReader(self.settings.max_line_bytes)
         size = kept = 0
+
+        def write(data: bytes) -> None:
+            nonlocal size
+            size += len(data)
+            self.spooled += len(data)
+            if self.spooled > self.settings.max_spool_bytes:
+                raise Overloaded("answers", f"at most {self.settings.max_spool_bytes} bytes of them waiting")
+            spool.write(data)
+
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
-                async for items in self._lines(exchange, reader):
+                write(answers.begin())
+                async for items in parts:
                     scored = Scored()
                     refused: Refused | None = None
+                    if isinstance(items, Plain):
+                        if _checked(items, model, model.kind) is not None:
+                            with contextlib.suppress(NonFiniteScore):
+                                scores, probabilities = score(model, items.features)
+                                write(answers.part(list(zip(scores, probabilities, strict=True))))
+                                continue
+                        items = items.lines()
                     try:
                         self._score(exchange, scored, items, model, skip=skip)
                     except Refused as error:  # what came before it is kept all the same
@@ -543,13 +629,9 @@ class HotCalls:
                         kept += scored.kept
                     if refused is not None:
                         raise refused
-                    lines = b"".join(part + b"\n" for part in scored.parts)
-                    size += len(lines)
-                    self.spooled += len(lines)
-                    if self.spooled > self.settings.max_spool_bytes:
-                        raise Overloaded("answers", f"at most {self.settings.max_spool_bytes} bytes of them waiting")
-                    spool.write(lines)
-                await _send_spool(exchange, spool)
+                    write(answers.part(scored.parts))
+                write(answers.end(model.seq))
+                await _send_spool(exchange, spool, answers.kind)
             except Refused as error:
                 model.counts.refuse(error.cause)
                 counts = {"accepted": kept, "seq": model.seq, "errors": error.entries()}
@@ -611,7 +693,7 @@ class HotCalls:
                     else:
                         bad = bad_score
         for body, (at, place), value, probability in zip(rows, places, scores, probabilities, strict=True):
-            scored.parts[at] = _prediction(value, probability)
+            scored.parts[at] = value, probability
             if body.id is not None:
                 scored.waiting.add(body.id, body.features, value, probability, model.seq)
                 scored.places.append((at, place))
@@ -638,7 +720,7 @@ class HotCalls:
             scored.parts[at] = _refused_part(refused)
         for (at, _), first in zip(scored.places, kept.answers, strict=True):
             if first is not None:
-                scored.parts[at] = _prediction(first.score, first.probability)
+                scored.parts[at] = first.score, first.probability
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -649,7 +731,8 @@ class HotCalls:
         exchange.rows = len(raws)
         return [(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
-    async def _lines(self, exchange: Exchange, reader: LineReader) -> Any:
+    async def _lines(self, exchange: Exchange) -> AsyncIterator[list[Item]]:
+        reader = LineReader(self.settings.max_line_bytes)
         async for chunk in exchange.chunks():
             items: list[Item] = list(reader.feed(chunk))
             exchange.rows += len(items)
@@ -661,12 +744,24 @@ class HotCalls:
         if items:
             yield items
 
+    async def _arrow(self, exchange: Exchange, pa: Any, call: Call) -> AsyncIterator[list[Item] | Plain]:
+        told = self.settings
+        batches = Batches(pa, Limits(told.max_body_bytes, told.max_rows, told.max_line_bytes), self.limits, call)
+        async for chunk in exchange.chunks():
+            async for batch in batches.feed(chunk):
+                exchange.rows += len(batch)
+                for part in batch.parts():
+                    yield part
+                    await asyncio.sleep(0)
+            exchange.hold_only(batches.held)
+        batches.end()
+
 
 class Scored:
     """Rows of a predict-many body: their answers, and those that wait for a label."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[Answer] = []
         self.waiting = Predictions()
         self.places: list[tuple[int, int]] = []  # of each that waits: in the answer, in the body
         self.kind: RowKind | None = None
@@ -687,15 +782,99 @@ class Refused(ServiceError):
         return [{"line": self.line, **entry} for entry in entries]
 
 
-def _prediction(value: float, probability: float | None) -> bytes:
-    return b'{"score":%s,"probability":%s}' % (_encode(value), _encode(probability))
+def _prediction(answer: Answer) -> bytes:
+    if isinstance(answer, bytes):
+        return answer
+    return b'{"score":%s,"probability":%s}' % (_encode(answer[0]), _encode(answer[1]))
+
+
+class LineAnswers:
+    """The answers of predict-many as they are sent: lines."""
+
+    kind = NDJSON
+
+    def begin(self) -> bytes:
+        """Return what comes before the first part."""
+        return b""
+
+    def part(self, answers: Sequence[Answer]) -> bytes:
+        """Return some answers."""
+        return b"".join([_prediction(answer) + b"\n" for answer in answers])
+
+    def end(self, seq: int) -> bytes:
+        """Return what comes after the last part; `seq` is that of the last rows scored."""
+        del seq
+        return b""
+
+
+class DocumentAnswers(LineAnswers):
+    """One JSON document."""
+
+    kind = JSON
+
+    def __init__(self) -> None:
+        self._comma = b""
+
+    def begin(self) -> bytes:
+        """Return what comes before the first part."""
+        return b'{"predictions":['
+
+    def part(self, answers: Sequence[Answer]) -> bytes:
+        """Return some answers."""
+        comma, self._comma = self._comma, b"," if answers else self._comma
+        return (comma if answers else b"") + b",".join(map(_prediction, answers))
+
+    def end(self, seq: int) -> bytes:
+        """Return what comes after the last part."""
+        return b'],"seq":%d}' % seq
+
+
+class ArrowAnswers(LineAnswers):
+    """An Arrow stream of the columns `score` and `probability`; both are null where a row was refused."""
+
+    kind = ARROW
+
+    def __init__(self, pa: Any) -> None:
+        self._pa = pa
+        self._schema = pa.schema([("score", pa.float64()), ("probability", pa.float64())])
+
+    def begin(self) -> bytes:
+        """Return the schema."""
+        return bytes(self._schema.serialize())
+
+    def part(self, answers: Sequence[Answer]) -> bytes:
+        """Return a record batch."""
+        pairs = [(None, None) if isinstance(answer, bytes) else answer for answer in answers]
+        columns = [self._pa.array([pair[at] for pair in pairs], self._pa.float64()) for at in (0, 1)]
+        return bytes(self._pa.record_batch(columns, self._schema).serialize())
+
+    def end(self, seq: int) -> bytes:
+        """Return the mark of the end."""
+        del seq
+        return b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+def answers_for(exchange: Exchange, pa: Any) -> LineAnswers:
+    """Return the form of the answer to an Arrow stream: Arrow, unless Accept asks for JSON and not for Arrow."""
+    accept = b",".join(value for name, value in exchange.scope["headers"] if name == b"accept").lower()
+    if ARROW not in accept and NDJSON in accept:
+        return LineAnswers()
+    return DocumentAnswers() if ARROW not in accept and JSON in accept else ArrowAnswers(pa)
 
 
 def _refused_part(refused: Refused) -> bytes:
     return _encode({"score": None, "probability": None, "errors": refused.entries()})
 
 
-def rows_stop(batch: Batch, mode: Mode) -> bool:
+def _checked(plain: Plain, model: Model, kind: RowKind | None) -> RowKind | None:
+    """Return the form of rows that the model can learn; None: as lines of JSON they are told why not."""
+    try:
+        return model.pipeline.check_rows(plain.features, kind)
+    except AucstreamError:
+        return None
+
+
+def rows_stop(batch: Batch | PlainBatch, mode: Mode) -> bool:
     """Return whether a batch may stop half-way (a label conflict under abort)."""
     return mode is Mode.ABORT and batch.with_ids
 
@@ -710,7 +889,7 @@ def judge_as_before(model: Model, features: Features) -> tuple[float, float | No
     return found[0] + 0.0, found[1] if model.calibrated else None
 
 
-def score(model: Model, rows: list[Features]) -> tuple[list[float], list[float | None]]:
+def score(model: Model, rows: Sequence[Features]) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
     scores = model.pipeline.score_rows(rows)
     finite = np.isfinite(scores)
@@ -752,9 +931,9 @@ def _refuse_explain(explain: bool) -> None:
         raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
 
 
-async def _send_spool(exchange: Exchange, spool: IO[bytes]) -> None:
+async def _send_spool(exchange: Exchange, spool: IO[bytes], kind: bytes) -> None:
     spool.seek(0)
-    await exchange.start(200, NDJSON)
+    await exchange.start(200, kind)
     while block := spool.read(SEND_BYTES):
         await exchange.part(block, more=True)
     await exchange.part(b"", more=False)

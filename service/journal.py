@@ -435,7 +435,8 @@ class Journal:
         if not done.joined:
             return append.payload(done.taken)
         rows = range(len(append.signs)) if done.taken is None else done.taken
-        return b"\n".join(event_line(done.joined[row]) if row in done.joined else append.payload([row]) for row in rows)
+        line = append.line or (lambda row: append.payload([row]))
+        return b"\n".join(event_line(done.joined[row]) if row in done.joined else line(row) for row in rows)
 
     def _event(self, model: int, kind: Kind, rows: int, payload: Callable[[], bytes], at: float) -> None:
         """Write one event of so many rows at the end of a model."""

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from aucstream import __version__
 from aucstream.errors import BadSnapshot
+from aucstream.features.columns import Columns, together
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
+from service.columns import event_of, is_columns
 from service.commands import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
 from service.counts import Counts
 from service.errors import JournalGap, ModelFaulted
@@ -77,7 +79,7 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
     taken = range(len(rows)) if appended.taken is None else appended.taken
     return Waiting(
         appended,
-        [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken],
+        _features_of(rows, taken, joined),
         [rows.signs[row] for row in taken],
         None if rows.weights is None else [rows.weights[row] for row in taken],
         [_given(joined.get(row)) for row in taken] if joined else None,
@@ -86,6 +88,13 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
         future,
         None if rows.ids is None else [rows.ids[row] for row in taken],
     )
+
+
+def _features_of(rows: Rows, taken: Sequence[int], joined: dict[int, Joined]) -> Sequence[Features]:
+    """Return the features of the rows that were taken."""
+    if not joined and isinstance(rows.features, Columns):
+        return rows.features.take(taken)
+    return [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken]
 
 
 def waiting_settled(settled: Settled) -> Waiting:
@@ -108,12 +117,12 @@ def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
     at = Appended(first, event.seq_last, None, {}, {})
     if event.kind == Kind.DISCARD:
         return Waiting(at, (), (), None, None, event.received_at, 0)
+    if is_columns(event.payload):
+        return _columns_replayed(event, at, first - event.seq_first)
     bodies: list[EventRow] = []
     for seq, body in enumerate(replayed(event.payload)[first - event.seq_first :], first):
         if body is None:
-            raise JournalGap(
-                f"the event {seq}, its record was removed on request: restore a readable snapshot from after that"
-            )
+            raise _removed(seq)
         bodies.append(body)
     weights = [body.weight for body in bodies]
     return Waiting(
@@ -125,6 +134,30 @@ def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
         event.received_at,
         len(event.payload),
         ids=[body.id for body in bodies],
+    )
+
+
+def _columns_replayed(event: EventRecord, at: Appended, known: int) -> Waiting:
+    rows = event_of(event.payload)
+    weights = rows.each_weight
+    erased = [row for row in rows.erased if row >= known]
+    if erased:
+        raise _removed(event.seq_first + min(erased))
+    return Waiting(
+        at,
+        rows.features[known:],
+        rows.signs[known:],
+        None if weights is None else weights[known:],
+        None,
+        event.received_at,
+        len(event.payload),
+        ids=None if rows.ids is None else rows.ids[known:],
+    )
+
+
+def _removed(seq: int) -> JournalGap:
+    return JournalGap(
+        f"the event {seq}, its record was removed on request: restore a readable snapshot from after that"
     )
 
 
@@ -174,7 +207,7 @@ class Model:
     def apply_some(self) -> tuple[int, int]:
         """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended."""
         room = 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
-        features: list[Features] = []
+        features: list[Sequence[Features]] = []
         signs: list[float] = []
         weights: list[float] = []
         given: list[Given] = []
@@ -188,7 +221,7 @@ class Model:
                 break
             count = min(room - len(signs), len(waiting) - start)
             stop = start + count
-            features.extend(waiting.features[start:stop])
+            features.append(waiting.features[start:stop])
             signs.extend(waiting.signs[start:stop])
             if waiting.weights is not None:
                 weighted = True
@@ -204,7 +237,7 @@ class Model:
             if len(signs) == room:
                 break
         if signs:
-            scores = self._learn(features, signs, weights if weighted else None, given if predicted else None)
+            scores = self._learn(together(features), signs, weights if weighted else None, given if predicted else None)
         else:
             scores = [math.nan] * shares[0][1] if shares else []
         if signs:

@@ -47,6 +47,7 @@ TABLE: dict[type[AucstreamError], Entry] = {
     library.AucstreamError: Entry(422, "invalid-request", "The request cannot be carried out"),
     # the service's
     errors.MalformedBody: Entry(422, "malformed-json", "The body is not JSON"),
+    errors.MalformedArrow: Entry(422, "malformed-arrow", "The body is not an Arrow stream"),
     errors.InvalidBody: Entry(422, "invalid-body", "The body does not fit its description"),
     errors.InvalidQuery: Entry(422, "invalid-query", "A query parameter is out of its range"),
     errors.InvalidName: Entry(422, "invalid-name", "The model name is not allowed"),

@@ -20,6 +20,7 @@ import msgspec
 from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told
 from aucstream.features.entries import entries_of
+from service import columns
 from service.errors import InvalidBody, MalformedBody, pointer_of
 from service.problems import tokens_of
 from service.rules import Prediction
@@ -74,6 +75,9 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+Item = tuple[int, bytes | msgspec.Raw | None]  # a row of a -many body: its place (index or line number), its bytes
+
+
 @dataclass(frozen=True, slots=True)
 class RowLimits:
     """The limits of one row (from the settings)."""
@@ -89,18 +93,19 @@ class Rows:
     Labels by id have no features.
     """
 
-    features: list[Features]
+    features: Sequence[Features]
     signs: list[float]
     weights: list[float] | None
     ids: list[str | None] | None
     size: int
     payload: Callable[[Sequence[int] | None], bytes]
+    line: Callable[[int], bytes] | None = None  # one row as a line of JSON; None: as `payload` of it alone
 
     def __len__(self) -> int:
         return len(self.signs)
 
     @property
-    def sample(self) -> list[Features]:
+    def sample(self) -> Sequence[Features]:
         """A row, for its form."""
         return self.features[:1]
 
@@ -240,6 +245,8 @@ def expired_line(id_: str) -> bytes:
 
 def without(payload: bytes, id_: str) -> tuple[bytes, list[int]]:
     """Return the payload of an event without the rows of this id, and which lines they were."""
+    if columns.is_columns(payload):
+        return columns.without(payload, id_)
     if _encode(id_)[1:-1] not in payload and b"\\u" not in payload:
         return payload, []
     lines = payload.split(b"\n")

@@ -313,7 +313,7 @@ class FieldProblem(BaseModel):
 
     pointer: Annotated[str, Field(description="JSON pointer into the body (RFC 6901)")]
     message: str
-    line: Annotated[int | None, Field(description="of an NDJSON body")] = None
+    line: Annotated[int | None, Field(description="of an NDJSON body; of an Arrow stream the row, from 1")] = None
 
 
 class Problem(BaseModel):

@@ -14,6 +14,7 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.errors import InvalidBlock, InvalidParams, Told
+from aucstream.features.columns import Columns
 from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.features.reader import Reader
 from aucstream.kernels.linear import all_finite
@@ -43,6 +44,7 @@ class Encoder(abc.ABC):
         self._index: dict[Name, int] = {}  # the columns of names, where those are kept
         self.reader = Reader(self._index)
         self.missed = False  # whether the last row looked up had names that are not known
+        self._repeated: tuple[int, list[int], Ints, Ints] = (0, [], np.zeros(1, np.int64), _EMPTY_IDX)  # by `take`
 
     # -- what an encoder defines ---------------------------------------------------------------
 
@@ -124,6 +126,33 @@ class Encoder(abc.ABC):
             self.missed = False
             return row
         return self._slow(x, learn=False)
+
+    def take(self, rows: Columns, *, learn: bool) -> tuple[Ints, Ints, Floats]:
+        """Return (indptr, columns, values) of rows of one form, as `learn` or `look_up` would of each.
+
+        The values may be those of `rows`; `missed` is as after `look_up`.
+        """
+        if learn:
+            entries: list[tuple[Name, float, int]] = [(name, 0.0, NUMERIC) for name in rows.names]
+            self._add(entries)
+            entries = [entry for entry in entries if self._column(entry[0]) < 0]
+            for _ in range(len(rows) - 1 if entries else 0):  # what there is no room for is counted by row
+                self._add(entries)
+        columns = [self._column(name) for name in rows.names]
+        self.missed = min(columns, default=0) < 0
+        values = rows.values
+        if self.missed or (not self._unique() and len(set(columns)) < len(columns)):
+            used = {column: at for at, column in enumerate(dict.fromkeys(c for c in columns if c >= 0))}
+            values = np.zeros((len(rows), len(used)))
+            with np.errstate(over="ignore"):
+                for at, column in enumerate(columns):  # in the order of the names, as for one row
+                    if column >= 0:
+                        values[:, used[column]] += rows.values[:, at]
+            columns = list(used)
+        if self._repeated[:2] != (len(rows), columns):
+            indptr = np.arange(len(rows) + 1, dtype=np.int64) * len(columns)
+            self._repeated = len(rows), columns, indptr, np.tile(np.array(columns, dtype=np.int64), len(rows))
+        return *self._repeated[2:], values.reshape(-1)
 
     @contextlib.contextmanager
     def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints, Floats]]:

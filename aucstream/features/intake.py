@@ -9,6 +9,7 @@ import numpy as np
 
 from aucstream.block import Block, Floats, Form, Ints, kernel_ready
 from aucstream.errors import InvalidBlock
+from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
 from aucstream.kernels.linear import all_finite
 
@@ -153,8 +154,10 @@ def dict_block(
 
     To `missed` go the numbers of scored rows that have names not known, which are left out.
     """
-    plain = encoder.plain(rows)
+    plain = encoder.take(rows, learn=learn) if isinstance(rows, Columns) else encoder.plain(rows)
     if plain is not None:
+        if missed is not None and isinstance(rows, Columns) and encoder.missed:
+            missed.extend(range(len(rows)))
         return Block(
             *plain,
             _NONE if y is None else y,

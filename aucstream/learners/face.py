@@ -17,6 +17,7 @@ from river import base
 from aucstream import snapshot
 from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
+from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
 from aucstream.features.intake import (
@@ -393,11 +394,12 @@ class RankingClassifier(base.MiniBatchClassifier):
     def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
         """Learn rows that `check_rows` has passed; return the score before each update.
 
-        NaN marks a row that was skipped because its step was not finite. Rows of weight 0 are only scored.
+        Rows that are `Columns` are learned without making dicts of them. NaN marks a row that was skipped because
+        its step was not finite. Rows of weight 0 are only scored.
         """
         if weights is None:
             weights = np.ones(len(rows))
-        if all(type(x) is dict for x in rows):
+        if isinstance(rows, Columns) or all(type(x) is dict for x in rows):
             return self._learn_dicts(rows, signs, weights)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
@@ -420,6 +422,8 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:
         """Return the scores of rows that `check_rows` has passed; unknown names and columns count nothing."""
+        if isinstance(rows, Columns) and len(rows) >= MANY:
+            return self._score_dicts(rows)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):

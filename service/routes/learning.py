@@ -11,11 +11,14 @@ from aucstream import errors as library
 from service import errors
 from service.description import answer, body, json_content, problems, ref
 from service.errors import RouteNotFound
+from service.exchange import ARROW as ARROW_BYTES
 from service.schemas import Label, Learn, Learned, LearnedMany, Predict, Predicted, PredictedMany, Prediction
+
+ARROW = ARROW_BYTES.decode()
 
 OnError = Annotated[
     Literal["abort", "skip"],
-    Query(description="NDJSON only. abort: stop at a bad line, what was taken stays taken"),
+    Query(description="NDJSON and Arrow only. abort: stop at a bad row, what was taken stays taken"),
 ]
 
 _BODY = (
@@ -67,6 +70,17 @@ _LABEL = (
 
 def _ndjson(model: type[BaseModel]) -> dict[str, Any]:
     return {"schema": {"type": "string", "description": f"lines, each a {model.__name__}", "x-line": ref(model)}}
+
+
+def _arrow(description: str) -> dict[str, Any]:
+    told = f"an Arrow IPC stream (needs the extra `arrow`) of {description}"
+    return {"schema": {"type": "string", "format": "binary", "description": told}}
+
+
+_FEATURES = (
+    "a column a feature: numbers, booleans, strings (dictionaries too), lists of strings; null and NaN are missing. "
+    "Or one column `features`: a struct of such, or lists of numbers"
+)
 
 
 async def _edge_only(name: str, request: Request) -> Response:
@@ -136,16 +150,20 @@ def learning_router() -> APIRouter:
         "/v1/models/{name}/label-many",
         summary="Label many predicted examples in order",
         description="Each row has its own id, label and result. A JSON array is taken whole or not at all; NDJSON is "
-        "streamed, of any length, and under `on_error=skip` a row that cannot be taken is counted in `rejected` and "
-        "told in `errors`.",
+        "streamed, of any length, as is an Arrow stream, and under `on_error=skip` a row that cannot be taken is counted "
+        "in `rejected` and told in `errors`.",
         response_class=Response,
         responses={
             200: answer("What became of the rows", {"application/json": json_content(LearnedMany)}),
-            **problems(*_LABEL, errors.InvalidQuery),
+            **problems(*_LABEL, errors.MalformedArrow, errors.InvalidQuery),
         },
         openapi_extra=body(
             "The labels",
-            {"application/json": json_content(Label, many=True), "application/x-ndjson": _ndjson(Label)},
+            {
+                "application/json": json_content(Label, many=True),
+                "application/x-ndjson": _ndjson(Label),
+                ARROW: _arrow("the columns `id` and `label`"),
+            },
         ),
     )
     async def label_many(name: str, request: Request, on_error: OnError = "abort") -> Response:
@@ -156,16 +174,20 @@ def learning_router() -> APIRouter:
         "/v1/models/{name}/learn-many",
         summary="Learn many examples in order",
         description="A JSON array is taken whole or not at all. NDJSON is streamed, of any length; rows are taken as "
-        "they come. A row whose step would leave the model non-finite is skipped and counted in `rejected`. "
-        "A refused NDJSON stream answers with a problem that carries the counts of what was taken.",
+        "they come; so is an Arrow stream, by record batch. A row whose step would leave the model non-finite is "
+        "skipped and counted in `rejected`. A refused stream answers with a problem that carries the counts of what was taken.",
         response_class=Response,
         responses={
             200: answer("What became of the rows", {"application/json": json_content(LearnedMany)}),
-            **problems(*_LEARN, errors.InvalidQuery),
+            **problems(*_LEARN, errors.MalformedArrow, errors.InvalidQuery),
         },
         openapi_extra=body(
             "The examples",
-            {"application/json": json_content(Learn, many=True), "application/x-ndjson": _ndjson(Learn)},
+            {
+                "application/json": json_content(Learn, many=True),
+                "application/x-ndjson": _ndjson(Learn),
+                ARROW: _arrow(f"`label`, perhaps `weight` and `id`, and {_FEATURES}"),
+            },
         ),
     )
     async def learn_many(name: str, request: Request, on_error: OnError = "abort") -> Response:
@@ -175,8 +197,8 @@ def learning_router() -> APIRouter:
     @router.post(
         "/v1/models/{name}/predict-many",
         summary="Score many examples",
-        description="The answer comes in the form of the body. Learning goes on meanwhile: `seq` is that of the last "
-        "rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`; a stream that is "
+        description="The answer comes in the form of the body, to an Arrow stream in JSON or NDJSON where `Accept` asks "
+        "for that. Learning goes on meanwhile: `seq` is that of the last rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`; a stream that is "
         "cut short says in `accepted` how many examples were kept for their labels.",
         response_class=Response,
         responses={
@@ -185,13 +207,18 @@ def learning_router() -> APIRouter:
                 {
                     "application/json": json_content(PredictedMany),
                     "application/x-ndjson": _ndjson(Prediction),
+                    ARROW: _arrow("the columns `score` and `probability`, null where a row was refused"),
                 },
             ),
-            **problems(*_BODY, *_KEEP, errors.NonFiniteScore, errors.InvalidQuery),
+            **problems(*_BODY, *_KEEP, errors.NonFiniteScore, errors.MalformedArrow, errors.InvalidQuery),
         },
         openapi_extra=body(
             "The examples",
-            {"application/json": json_content(Predict, many=True), "application/x-ndjson": _ndjson(Predict)},
+            {
+                "application/json": json_content(Predict, many=True),
+                "application/x-ndjson": _ndjson(Predict),
+                ARROW: _arrow(f"perhaps `id`, and {_FEATURES}"),
+            },
         ),
     )
     async def predict_many(name: str, request: Request, on_error: OnError = "abort") -> Response:

@@ -1,0 +1,115 @@
+"""Events whose rows have one form, as the journal keeps them: names once, then numbers; no pyarrow is needed.
+
+A payload of this kind begins with a zero byte, which no line of JSON does. After it comes one msgpack map:
+`names`, `values` (float64, little-endian, row after row), `labels` (a byte each, 1 or 0), `weights` (float64) or null,
+`ids` or null, and `erased`, the rows whose raw record was removed on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from aucstream.features.columns import Columns
+
+MARK = b"\x00"
+
+
+class ColumnEvent(msgspec.Struct):
+    """Rows of one event."""
+
+    names: list[str]
+    values: bytes
+    labels: bytes
+    weights: bytes | None
+    ids: list[str | None] | None
+    erased: list[int]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The values (n, k), as kernels want them."""
+        return np.frombuffer(bytearray(self.values), dtype="<f8").reshape(len(self), len(self.names))
+
+    @property
+    def features(self) -> Columns:
+        """The rows."""
+        return Columns(self.names, np.asarray(self.matrix, dtype=np.float64))
+
+    @property
+    def signs(self) -> list[float]:
+        """+1.0 or -1.0 a row."""
+        return [1.0 if label else -1.0 for label in self.labels]
+
+    @property
+    def each_weight(self) -> list[float] | None:
+        """The weight of each row; None: all are 1."""
+        weights: list[float] | None = (
+            None if self.weights is None else np.frombuffer(self.weights, dtype="<f8").tolist()
+        )
+        return weights
+
+    def pack(self) -> bytes:
+        """Return the payload."""
+        return MARK + _encode(self)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ColumnEvent).decode
+
+
+def is_columns(payload: bytes) -> bool:
+    """Return whether a payload is of this kind."""
+    return payload[:1] == MARK
+
+
+def event_of(payload: bytes) -> ColumnEvent:
+    """Return the rows of a payload."""
+    return _decode(memoryview(payload)[1:])
+
+
+def payload_of(
+    features: Columns,
+    signs: Sequence[float],
+    weights: Sequence[float] | None,
+    ids: Sequence[str | None] | None,
+    taken: Sequence[int] | None,
+) -> bytes:
+    """Return the payload of these rows (None: of all)."""
+    if taken is not None:
+        features = features.take(taken)
+        signs = [signs[row] for row in taken]
+        weights = None if weights is None else [weights[row] for row in taken]
+        ids = None if ids is None else [ids[row] for row in taken]
+    return ColumnEvent(
+        features.names,
+        features.values.astype("<f8", copy=False).tobytes(),
+        bytes(sign > 0.0 for sign in signs),
+        None if weights is None else np.array(weights, dtype="<f8").tobytes(),
+        None if ids is None else list(ids),
+        [],
+    ).pack()
+
+
+def without(payload: bytes, id_: str) -> tuple[bytes, list[int]]:
+    """Return the payload without the rows of this id, and which rows they were; see `rows.without`."""
+    if id_.encode() not in payload:
+        return payload, []
+    event = event_of(payload)
+    found = [row for row, other in enumerate(event.ids or ()) if other == id_]
+    if not found or event.ids is None:
+        return payload, []
+    matrix, labels = event.matrix, bytearray(event.labels)
+    weights = None if event.weights is None else np.frombuffer(bytearray(event.weights), dtype="<f8")
+    for row in found:
+        matrix[row], labels[row], event.ids[row] = 0.0, 0, None
+        if weights is not None:
+            weights[row] = 0.0
+    event.values, event.labels = matrix.tobytes(), bytes(labels)
+    event.weights = None if weights is None else weights.tobytes()
+    event.erased = [*event.erased, *found]
+    return event.pack(), found

@@ -1,0 +1,75 @@
+"""`Columns` are learned and scored as the dicts they stand for, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aucstream.errors import InvalidBlock
+from aucstream.features.columns import Columns, together
+from aucstream.pipeline import Pipeline
+
+NAMES = ["a", "b", "c", "d", "e"]
+SPECS: list[dict[str, Any]] = [
+    {"algorithm": "solam"},
+    {"algorithm": "psam", "scaler": "none"},
+    {"algorithm": "ftrl", "scaler": "standard+l2", "encoder": {"kind": "vocabulary", "capacity": 6}},
+    {"algorithm": "solam", "encoder": {"kind": "hashing", "bits": 2}},  # names share columns
+    {"algorithm": "psam", "encoder": {"kind": "hashing", "bits": 12}},
+    {"algorithm": "solam", "map": {"kind": "randomfourier", "components": 8, "warmup": 50}},
+]
+
+
+def same(one: Pipeline, other: Pipeline) -> bool:
+    (mine, told), (theirs, told_theirs) = one.state_dict(), other.state_dict()
+    return (
+        told == told_theirs
+        and mine.keys() == theirs.keys()
+        and all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
+    )
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_columns_are_the_dicts_they_stand_for(spec: dict[str, Any]) -> None:
+    random = np.random.default_rng(7)
+    fast, slow = Pipeline.from_spec(spec), Pipeline.from_spec(spec)
+    kinds: list[Any] = [None, None]
+    for names, rows in ((NAMES, 40), (NAMES, 90), ([*NAMES[:2], "f", "g"], 40), (NAMES, 30), (["g"], 9), ([], 20)):
+        values = random.normal(size=(rows, len(names)))
+        if names == NAMES and rows == 90:
+            values[[3, 60]] = 1.7e308  # a step that is not finite
+        signs, weights = np.sign(random.normal(size=rows)), random.choice([0.5, 1.0, 2.0], size=rows)
+        weights[: 2 * (rows == 30)] = 0.0
+        columns = Columns(names, values)
+        dicts = list(columns)
+        kinds = [fast.check_rows(columns, kinds[0]), slow.check_rows(dicts, kinds[1])]
+        assert kinds == ["named", "named"]
+        before = fast.score_rows(columns), slow.score_rows(dicts)
+        assert np.array_equal(*before, equal_nan=True)
+        scores = fast.learn_rows(columns, signs, weights), slow.learn_rows(dicts, signs, weights)
+        assert np.array_equal(*scores, equal_nan=True)
+        assert same(fast, slow)
+
+
+def test_a_row_of_columns_is_a_dict_and_a_part_is_columns() -> None:
+    columns = Columns(["a", "b"], np.arange(8.0).reshape(4, 2))
+    assert columns[1] == {"a": 2.0, "b": 3.0}
+    assert isinstance(columns[1:3], Columns)
+    assert list(columns[1:3]) == [columns[1], columns[2]]
+    assert list(columns.take([3, 0])) == [columns[3], columns[0]]
+    assert isinstance(together([columns[:2], columns[2:]]), Columns)
+    assert together([columns[:2], [{"c": 1}]]) == [columns[0], columns[1], {"c": 1}]
+
+
+def test_columns_are_refused_as_dicts_are() -> None:
+    model = Pipeline.from_spec({"algorithm": "solam"})
+    values = np.ones((30, 2))
+    values[17, 1] = np.inf
+    with pytest.raises(InvalidBlock) as refused:
+        model.check_rows(Columns(["a", "b"], values), None)
+    assert refused.value.path == "[17]['b']"
+    model.learn_array(np.ones((5, 2)), np.ones(5))
+    with pytest.raises(InvalidBlock):
+        model.check_rows(Columns(["a", "b"], np.ones((30, 2))), None)
