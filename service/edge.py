@@ -7,14 +7,17 @@ import logging
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from aucstream.errors import AucstreamError, NonFiniteStep
 from service.admission import Admission
-from service.errors import Disconnected, MethodNotAllowed, RouteNotFound
+from service.errors import Disconnected, MethodNotAllowed, RouteNotFound, RowsRefused
 from service.exchange import Exchange, Reading
 from service.host import ModelHost
 from service.hot import HotCalls
 from service.keys import REST_SECONDS, Keyring
 from service.logs import place_of
+from service.model import Model
 from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
+from service.query import checked_query
 from service.watch import MODEL_ROUTE, Watch
 
 log = logging.getLogger("aucstream")
@@ -43,6 +46,7 @@ class Edge:
         """Serve one request; nothing is raised to the server."""
         exchange = Exchange(scope, receive, send, self._fixed, self._reading)
         self._watch.in_flight += 1
+        model: Model | None = None  # of a hot call: it counts what was refused
         try:
             self._admission.admit(exchange)
             path = exchange.path
@@ -53,6 +57,8 @@ class Edge:
                     handler, exchange.route, exchange.rows = hot
                     model = self._host.model(name)
                     exchange.model = name
+                    if exchange.query and exchange.rows:
+                        checked_query(exchange.query, ())
                     await handler(exchange, model)
                     return
             scope["aucstream.exchange"] = exchange
@@ -67,10 +73,18 @@ class Edge:
         except asyncio.CancelledError:  # the time to stop is over
             await answer_error(exchange, self._host.not_ready())
         except Exception as error:  # every exit is a problem document
+            if model is not None and isinstance(error, AucstreamError):
+                count_refused(model, error)
             await answer_error(exchange, error)
         finally:
             exchange.release()
             self._watch.ended(exchange)
+
+
+def count_refused(model: Model, error: AucstreamError) -> None:
+    """Count what a hot call refused, unless its rows were counted one by one."""
+    if not isinstance(error, (RowsRefused, NonFiniteStep, Disconnected)):
+        model.counts.refuse(error)
 
 
 async def answer_error(exchange: Exchange, error: BaseException) -> None:

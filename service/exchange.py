@@ -77,36 +77,20 @@ class Exchange:
     `began`, `route`, `model`, `status`, `rows`, `bytes_in` and `bytes_out` are kept for the metrics and the access log.
     """
 
-    __slots__ = (
-        "api_key",
-        "authorization",
-        "began",
-        "bytes_in",
-        "bytes_out",
-        "content_encoding",
-        "content_length",
-        "content_type",
-        "finished",
-        "headers",
-        "held",
-        "hosts",
-        "knows",
-        "method",
-        "model",
-        "path",
-        "query",
-        "reading",
-        "receive",
-        "request_id",
-        "role",
-        "route",
-        "rows",
-        "scope",
-        "send",
-        "started",
-        "status",
-        "wire",
-    )
+    # What most requests do not have, and what is set as they go: a default costs a request nothing.
+    held = 0  # bytes of its body, as counted in `reading`
+    started = False
+    finished = False
+    bytes_in = bytes_out = rows = status = 0
+    route: str | None = None  # template of the path: the only form in which metrics and logs name it
+    model: str | None = None
+    content_type: bytes | None = None
+    content_encoding: bytes | None = None
+    content_length: int | None = None
+    authorization: bytes | None = None
+    api_key: bytes | None = None
+    role: Role | None = None  # of the key that was shown; None where no key is needed
+    knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> None:
         self.method: str = scope["method"]
@@ -115,24 +99,10 @@ class Exchange:
         self.receive = receive
         self.scope = scope
         self.reading = reading
-        self.held = 0  # bytes of its body, as counted in `reading`
         self.send = send
         self.wire: Wire | None = scope.get(WIRE)
-        self.started = False
-        self.finished = False
         self.began = time.perf_counter()
-        self.bytes_in = self.bytes_out = self.rows = 0
-        self.route: str | None = None  # template of the path: the only form in which metrics and logs name it
-        self.status = 0
-        self.model: str | None = None
-        self.content_type: bytes | None = None
-        self.content_encoding: bytes | None = None
-        self.content_length: int | None = None
         self.hosts: list[bytes] = []
-        self.authorization: bytes | None = None
-        self.api_key: bytes | None = None
-        self.role: Role | None = None  # of the key that was shown; None where no key is needed
-        self.knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
         request_id = trace = None
         for name, value in scope["headers"]:
             if name == b"content-type":
@@ -356,8 +326,7 @@ class Exchange:
 def _traceparent(trace: bytes | None) -> bytes:
     match = _TRACE.match(trace) if trace is not None else None
     if match is None:
-        made = random.randbytes(24).hex()
-        return f"00-{made[:32]}-{made[32:]}-00".encode()
+        return b"00-%032x-%016x-00" % (random.getrandbits(128), random.getrandbits(64))
     return b"00-%s-%016x-%s" % (match[1], random.getrandbits(64), match[3])
 
 

@@ -226,30 +226,6 @@ Flying = deque[tuple[asyncio.Future[Learned], Batch | PlainBatch]]
 Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
 
 
-def _counted(handler: Handler) -> Handler:
-    """Count what a handler refuses."""
-
-    async def counting(exchange: Exchange, model: Model) -> None:
-        try:
-            await handler(exchange, model)
-        except (RowsRefused, NonFiniteStep):
-            raise  # counted row by row
-        except AucstreamError as error:
-            model.counts.refuse(error)
-            raise
-
-    return counting
-
-
-def _without_query(handler: Handler) -> Handler:
-    async def checking(exchange: Exchange, model: Model) -> None:
-        if exchange.query:
-            checked_query(exchange.query, ())
-        await handler(exchange, model)
-
-    return checking
-
-
 class HotCalls:
     """Handlers by the last part of the path."""
 
@@ -259,12 +235,12 @@ class HotCalls:
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
         self.spooled = 0  # bytes of answers that wait for the end of their requests
         self.handlers = {
-            "learn-one": _counted(_without_query(self.learn_one)),
-            "predict-one": _counted(_without_query(self.predict_one)),
-            "label-one": _counted(_without_query(self.label_one)),
-            "learn-many": _counted(self.learn_many),
-            "label-many": _counted(self.label_many),
-            "predict-many": _counted(self.predict_many),
+            "learn-one": self.learn_one,
+            "predict-one": self.predict_one,
+            "label-one": self.label_one,
+            "learn-many": self.learn_many,
+            "label-many": self.label_many,
+            "predict-many": self.predict_many,
         }
 
     # ---- one row -----------------------------------------------------------------------------

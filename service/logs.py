@@ -185,6 +185,38 @@ def stamp(moment: float) -> str:
     return text
 
 
+class Ended(msgspec.Struct, gc=False):
+    """A request that has ended, as it is known then; the log's thread makes the line of it."""
+
+    at: float
+    request_id: bytes
+    trace_id: bytes
+    route: str
+    method: str
+    status: int  # 0: the client left before the answer
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    model: str | None
+    rows: int
+
+    def line(self) -> Request:
+        """Return the line."""
+        return Request(
+            stamp(self.at),
+            self.request_id.decode(),
+            self.trace_id.decode(),
+            self.route,
+            self.method,
+            self.status or None,
+            round(self.seconds, 6),
+            self.bytes_in,
+            self.bytes_out,
+            self.model,
+            self.rows,
+        )
+
+
 class Request(msgspec.Struct, gc=False):
     """The line of one request; status None: the client left before the answer."""
 
@@ -203,20 +235,22 @@ class Request(msgspec.Struct, gc=False):
     logger: str = "aucstream.access"
 
 
-Line = str | Request
+Line = str | Ended
 
 
 def _as_json(lines: list[Line]) -> str:
     """Return lines as text; neighbouring requests are encoded by one call: half a microsecond each."""
     parts: list[str] = []
-    for of_requests, group in itertools.groupby(lines, lambda line: type(line) is Request):
-        run = list(group)
-        parts.append(_encoder.encode_lines(run).decode() if of_requests else "".join(map(str, run)))
+    for of_requests, group in itertools.groupby(lines, lambda line: type(line) is Ended):
+        if of_requests:
+            parts.append(_encoder.encode_lines([ended.line() for ended in group]).decode())  # type: ignore[union-attr]
+        else:
+            parts.extend(map(str, group))
     return "".join(parts)
 
 
 def _as_text(lines: list[Line]) -> str:
-    return "".join(line if isinstance(line, str) else _text_of(line) for line in lines)
+    return "".join(line if isinstance(line, str) else _text_of(line.line()) for line in lines)
 
 
 def _text_of(line: Request) -> str:

@@ -213,20 +213,12 @@ class Protocol(HttpToolsProtocol):
             self._expected = HEAD
             self._since = self.loop.time()
         self._head_size = 0
-        self._header_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the URL."""
         super().on_url(url)
         if len(self.url) > self.gate.url_bytes:
             self._refuse(UrlTooLong("URL", f"at most {self.gate.url_bytes} bytes"))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        super().on_header(name, value)
-        self._header_bytes += len(name) + len(value) + 4
-        if self._header_bytes > self.gate.head_bytes or len(self.headers) > self.gate.headers:
-            self._refuse(self._head_too_large())
 
     def on_headers_complete(self) -> None:
         """A body may follow."""
@@ -254,12 +246,15 @@ class Protocol(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         version = self.parser.get_http_version()
+        if len(self.headers) > self.gate.headers:
+            self._refuse(self._head_too_large())
         if version not in VERSIONS:
             self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Told(version)))
         if self.parser.get_method() == b"CONNECT":
             self._refuse(NotImplementedHere("method", "one that this service knows", Told("CONNECT")))
-        hosts = 0
+        hosts = size = 0
         for name, value in self.headers:
+            size += len(name) + len(value) + 4
             if name == b"host":
                 hosts += 1
             elif name == b"transfer-encoding":
@@ -267,6 +262,8 @@ class Protocol(HttpToolsProtocol):
                     self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Told("both")))
                 if value.lower() != b"chunked":
                     self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
+        if size > self.gate.head_bytes:
+            self._refuse(self._head_too_large())
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             self._refuse(BadRequest("Host", "this header once", Told("none" if hosts == 0 else "several")))
         if self.url[:1] != b"/":

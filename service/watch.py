@@ -6,7 +6,7 @@ import time
 
 from service.exchange import Exchange
 from service.histogram import Histogram
-from service.logs import Request, Sink, stamp
+from service.logs import Ended, Sink
 from service.protocol import Gate
 from service.spec import NAME
 
@@ -64,14 +64,14 @@ class Watch:
         cell.histogram.observe(seconds)
         if self._access is not None:
             self._access.put(
-                Request(
-                    stamp(time.time()),
-                    exchange.request_id.decode(),
-                    exchange.trace_id.decode(),
+                Ended(
+                    time.time(),
+                    exchange.request_id,
+                    exchange.trace_id,
                     exchange.route or UNMATCHED,
                     exchange.method,
-                    exchange.status or None,
-                    round(seconds, 6),
+                    exchange.status,
+                    seconds,
                     exchange.bytes_in,
                     exchange.bytes_out,
                     exchange.model or _model_of(exchange),
