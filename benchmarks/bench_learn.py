@@ -114,7 +114,7 @@ def block_passes(name: str, shape: str) -> dict[str, Pass]:
     else:
         d = 10 ** int(rest[-1][-1])
         n = 4 * BATCH
-        columns = np.sort(rng.integers(0, d, size=(n, 50)), axis=1)
+        columns = np.sort(rng.integers(0, d - 49, size=(n, 50)), axis=1) + np.arange(50)  # no column twice
         X = sparse.csr_array(
             (rng.normal(size=n * 50), columns.ravel().astype(np.int32), np.arange(n + 1, dtype=np.int32) * 50),
             shape=(n, d),

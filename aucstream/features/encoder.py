@@ -17,7 +17,7 @@ from aucstream.errors import InvalidBlock, InvalidParams, Told
 from aucstream.features.columns import Columns
 from aucstream.features.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.features.reader import Reader
-from aucstream.kernels.linear import all_finite
+from aucstream.kernels.finite import all_finite
 
 _EMPTY_IDX: Ints = np.empty(0, dtype=np.int64)
 _EMPTY_VAL: Floats = np.empty(0)

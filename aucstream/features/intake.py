@@ -11,7 +11,7 @@ from aucstream.block import Block, Floats, Form, Ints, kernel_ready
 from aucstream.errors import InvalidBlock
 from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
-from aucstream.kernels.linear import all_finite
+from aucstream.kernels.finite import all_finite
 
 if TYPE_CHECKING:
     import pandas as pd

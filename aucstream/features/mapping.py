@@ -20,8 +20,8 @@ from aucstream.features.scalers import scaling_of
 from aucstream.features.scaling import Scaling
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import maps as kernel
+from aucstream.kernels.finite import all_finite
 from aucstream.kernels.jit import RowCall
-from aucstream.kernels.linear import all_finite
 
 if TYPE_CHECKING:
     from aucstream.features.maps import FeatureMap

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.linear import axpy2, dot2, sqnorm
+from aucstream.kernels.linear import axpy2, sqnorm
+from aucstream.kernels.row_sums import sums
 from aucstream.kernels.saddle import GCUM, GSUM, LARGEST, NORM2, RECOUNT, SCALE, STEPS, advance, commit
 
 
@@ -18,13 +21,13 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
     w = (1 - gamma lam) w + step x, then projected; a gamma lam above 1 counts as 1.
     Returns the score of the averaged weights before it; NaN where the row was skipped.
     """
-    vx, ux = dot2(idx, x, v, u)
+    vx, ux, length = sums(idx, x, v, u)
     s = scalars[SCALE] * vx
     score = 0.0
     if scalars[GSUM] > 0.0:
         score = (scalars[GCUM] * vx - ux) / scalars[GSUM]
-    finite, step, gamma, a, b, alpha, scale, mean, rows, length = advance(
-        scalars, ledger, x, y, weight, s, zeta, cap, kappa
+    finite, step, gamma, a, b, alpha, scale, mean, rows = advance(
+        scalars, ledger, length, y, weight, s, zeta, cap, kappa
     )
     gcum = scalars[GCUM] + gamma * scalars[SCALE]
     shrunk = scalars[SCALE] * max(0.0, 1.0 - gamma * lam)
@@ -49,7 +52,7 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
     if size > radius:
         scalars[SCALE] *= radius / size
     commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
-    if scalars[SCALE] < SCALE_RESET or scalars[STEPS] % RECOUNT == 0.0:
+    if scalars[SCALE] < SCALE_RESET or np.int64(scalars[STEPS]) % RECOUNT == 0:
         settle_l2(v, u, scalars)
     return score
 
@@ -68,7 +71,7 @@ def learn_block_l2(v, u, scalars, ledger, indptr, idx, val, y, weights, out, R, 
 @jit
 def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa, lam):
     """Return the score of a row; changes nothing."""
-    vx, ux = dot2(idx, x, v, u)
+    vx, ux, _ = sums(idx, x, v, u)
     return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
 
 

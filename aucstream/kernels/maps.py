@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from aucstream.kernels.finite import all_finite
 from aucstream.kernels.jit import jit
-from aucstream.kernels.linear import all_finite
 
 
 @jit

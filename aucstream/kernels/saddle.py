@@ -11,7 +11,6 @@ import math
 from aucstream.kernels.example_weights import by_class
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import norm
 from aucstream.kernels.row_scale import next_scale, store_scale
 
 # layout of the scalars of SOLAM and regSOLAM; SCALE, NORM2, GCUM: l2 only
@@ -33,13 +32,12 @@ def slopes(y, p, s, a, b, alpha):
 
 
 @jit
-def advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
+def advance(scalars, ledger, length, y, weight, s, zeta, cap, kappa):
     """Return all that a step needs and writes nothing.
 
-    (finite, step on w along x, g, new a, b, alpha, kappa_t, its mean square and rows, length of x),
-    from the score `s` of the last iterate; [YWL16] Alg. 1, steps 3-5.
+    (finite, step on w along x, g, new a, b, alpha, kappa_t, its mean square and rows),
+    from the length of x and the score `s` of the last iterate; [YWL16] Alg. 1, steps 3-5.
     """
-    length = norm(x)
     scale, factor, mean, rows = next_scale(ledger, length, kappa)
     positive = scalars[POSITIVE] + (weight if y > 0.0 else 0.0)
     total = scalars[TOTAL] + weight
@@ -61,7 +59,7 @@ def advance(scalars, ledger, x, y, weight, s, zeta, cap, kappa):
             step /= scale * scale
     finite = math.isfinite(s) and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
     finite = finite and abs(step) * length < LARGEST and total < LARGEST
-    return finite, step, gamma, a, b, alpha, scale, mean, rows, length
+    return finite, step, gamma, a, b, alpha, scale, mean, rows
 
 
 @jit

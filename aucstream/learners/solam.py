@@ -13,6 +13,7 @@ from aucstream.constraints import Gt, InfinityAllowed
 from aucstream.kernels import l1ball
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.jit import jit
+from aucstream.kernels.linear import norm
 from aucstream.kernels.saddle import (
     GSUM,
     LARGEST,
@@ -44,8 +45,9 @@ def step_l1(
     score = 0.0
     if scalars[GSUM] > 0.0:
         score = summed / scalars[GSUM]
-    finite, step, gamma, a, b, alpha, scale, mean, rows, length = advance(
-        scalars, ledger, x, y, weight, s, zeta, cap, kappa
+    length = norm(x)
+    finite, step, gamma, a, b, alpha, scale, mean, rows = advance(
+        scalars, ledger, length, y, weight, s, zeta, cap, kappa
     )
     if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, ball[l1ball.GAM]) < LARGEST):
         return math.nan
