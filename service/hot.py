@@ -63,7 +63,7 @@ from service.rows import (
     row_of,
 )
 
-STEP_ROWS = 128  # rows decoded or scored before the loop looks elsewhere: about a millisecond
+STEP_ROWS = 256  # rows decoded or scored before the loop looks elsewhere: about a millisecond
 SPOOL_BYTES = 1 << 20  # an NDJSON answer longer than this waits on disk until its request has ended
 SEND_BYTES = 1 << 16
 IN_FLIGHT = 2  # batches of one NDJSON stream that wait for the journal while the next is decoded

@@ -30,7 +30,7 @@ from service.spec import ModelSpec, etag_of
 # The calibration that judges a score (log loss, Brier) is read after each row up to BLOCK, then after
 # each BLOCK rows by seq: a rule by seq alone, so that a replay, cut otherwise, gives the same sums.
 # It is also the longest slice: a few tenths of a millisecond between two looks at the clock.
-BLOCK = 64
+BLOCK = 128
 FEW = 16  # rows that a model takes faster one by one than as a block
 
 STATE_FORMAT = 1
