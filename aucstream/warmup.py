@@ -39,8 +39,10 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
         said("maps")
     signs = np.array([1.0, -1.0, 1.0, -1.0])
     scores = np.array([0.5, 0.25, 0.5, 0.75])
-    for metric in (AUC(), AUC(window=3), FadingAUC()):
-        metric.update_many(signs, scores)
+    for metric in (AUC(), AUC(window=48), FadingAUC()):
+        for times in (1, 20):  # a window slides by few rows, and is made anew of many
+            metric.update_many(np.tile(signs, times), np.tile(scores, times))
+            metric.get()
         metric.get()
         metric.update(True, 0.5)  # one row has its own way
         metric.get()

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot
+from aucstream.kernels import judging
+from aucstream.kernels.jit import RowCall
 from aucstream.metrics.area import Area
 
 Arrays = dict[str, NDArray[Any]]
 
-_LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 and 1
+_NONE = np.empty(0)
+_JUDGE_ONE = RowCall(judging.judge_one)
 
 
 def finite(value: float) -> float | None:
@@ -34,8 +37,7 @@ class Evaluation:
         self.total = Area()
         self.size = window
         self.examples = 0
-        self.log_loss = 0.0  # sums
-        self.brier = 0.0
+        self.sums = np.zeros(2)  # of log loss and Brier score
         self.judged = 0  # rows in these sums
 
     def update(
@@ -57,31 +59,22 @@ class Evaluation:
         self.total.extend(labels, scores)
         self.examples += len(signs)
         if judge:
-            self._judge(signs, scores, line, given or [None] * len(signs))
+            self._judge(signs, scores, line, given)
 
     def _judge(
         self,
         signs: Sequence[float],
         scores: Sequence[float],
         line: tuple[float, float] | None,
-        given: Sequence[float | None],
+        given: Sequence[float | None] | None,
     ) -> None:
-        # One row at a time: a vectorised exp or sum may differ in the last bit with the cut.
         slope, intercept = line if line is not None else (0.0, 0.0)
-        log_loss, brier = self.log_loss, self.brier
-        for sign, score, probability in zip(signs, scores, given, strict=True):
-            z = slope * score + intercept
-            if probability is not None:
-                p = probability
-            elif z >= 0.0:
-                p = 1.0 / (1.0 + math.exp(-z))
-            else:
-                e = math.exp(z) if z > -700.0 else 0.0
-                p = e / (1.0 + e)
-            of_label = p if sign > 0.0 else 1.0 - p
-            log_loss -= math.log(max(of_label, _LOG_FLOOR))
-            brier += (1.0 - of_label) ** 2
-        self.log_loss, self.brier = log_loss, brier
+        if len(signs) == 1:
+            first = given[0] if given is not None else None
+            _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, math.nan if first is None else first)
+        else:
+            told = _NONE if given is None else np.array(given, dtype=np.float64)  # None: NaN
+            judging.judge(self.sums, np.array(signs), np.array(scores), slope, intercept, told)
         self.judged += len(signs)
 
     def auc(self) -> float | None:
@@ -97,8 +90,8 @@ class Evaluation:
             "calibration": {
                 "slope": slope,
                 "intercept": intercept,
-                "log_loss": self.log_loss / self.judged if self.judged else None,
-                "brier": self.brier / self.judged if self.judged else None,
+                "log_loss": self.sums.item(judging.LOG_LOSS) / self.judged if self.judged else None,
+                "brier": self.sums.item(judging.BRIER) / self.judged if self.judged else None,
             },
         }
 
@@ -122,7 +115,7 @@ class Evaluation:
         for name, metric in (("window", self.window), ("total", self.total)):
             metric_arrays, meta[name] = metric.state_dict()
             arrays.update({f"{name}.{key}": value for key, value in metric_arrays.items()})
-        arrays["sums"] = np.array([self.log_loss, self.brier])
+        arrays["sums"] = self.sums.copy()
         return arrays, meta
 
     @classmethod
@@ -135,7 +128,7 @@ class Evaluation:
             evaluation.size = int(meta["size"])
             evaluation.examples = int(meta["examples"])
             evaluation.judged = int(meta["judged"])
-            evaluation.log_loss, evaluation.brier = (float(value) for value in arrays["sums"])
+            evaluation.sums = np.array(arrays["sums"], dtype=np.float64).reshape(2)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadSnapshot):
                 raise

@@ -200,6 +200,8 @@ class Tally:
         for row in appended.skipped:
             self.skip(places[row])
         taken = appended.taken
+        if all(map(math.isfinite, learned.scores)):
+            return
         for row, score in enumerate(learned.scores):
             if not math.isfinite(score):
                 self.accepted -= 1

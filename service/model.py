@@ -268,13 +268,13 @@ class Model:
         given: Sequence[Given] | None,
     ) -> list[float]:
         scores = self._learned_scores(features, signs, weights)
-        known = [at for at, score in enumerate(scores) if math.isfinite(score)]
+        known = None if all(map(math.isfinite, scores)) else [at for at, s in enumerate(scores) if math.isfinite(s)]
         if given is not None:  # what was predicted is judged by what was answered then
             scores = [
                 score if first is None or math.isnan(score) else first[0]
                 for score, first in zip(scores, given, strict=True)
             ]
-        if len(known) == len(scores):
+        if known is None:
             self._judge(signs, scores, given)
         else:
             self.counts.refuse("non-finite-step", len(scores) - len(known))

@@ -33,11 +33,11 @@ def warm_up(spec: ModelSpec) -> None:
         scores = pipeline.learn_rows(rows, signs, weights)
         pipeline.probabilities(pipeline.score_rows(rows))
         Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
-        evaluation = Evaluation(4)
-        for _ in range(5):
-            for times in (5, 1):  # many rows take another way than few
-                told = np.tile(signs, times).tolist(), np.tile(scores, times).tolist()
-                evaluation.update(*told, pipeline.calibration_line, judge=True)
+        evaluation = Evaluation(48)
+        for times in (0.25, 1, 20):  # one row, few and many each take a way of their own
+            count = int(4 * times)
+            told = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
+            evaluation.update(*told, pipeline.calibration_line, judge=True)
             evaluation.describe(None)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

@@ -52,6 +52,10 @@ class Encoder(abc.ABC):
     def _column(self, name: Name) -> int:
         """Return the column of `name`, or -1 where it has none."""
 
+    def _columns_of(self, names: Sequence[Name]) -> list[int]:
+        """Return the column of each name, or -1."""
+        return [self._column(name) for name in names]
+
     @abc.abstractmethod
     def _add(self, entries: list[tuple[Name, float, int]]) -> None:
         """Give columns to the names that have none and may have one; note kinds. Cannot fail."""
@@ -132,13 +136,14 @@ class Encoder(abc.ABC):
 
         The values may be those of `rows`; `missed` is as after `look_up`.
         """
-        if learn:
+        columns = self._columns_of(rows.names)
+        if learn and (min(columns, default=0) < 0 or not self._unique()):
             entries: list[tuple[Name, float, int]] = [(name, 0.0, NUMERIC) for name in rows.names]
             self._add(entries)
-            entries = [entry for entry in entries if self._column(entry[0]) < 0]
+            columns = self._columns_of(rows.names)
+            entries = [entry for entry, column in zip(entries, columns, strict=True) if column < 0]
             for _ in range(len(rows) - 1 if entries else 0):  # what there is no room for is counted by row
                 self._add(entries)
-        columns = [self._column(name) for name in rows.names]
         self.missed = min(columns, default=0) < 0
         values = rows.values
         if self.missed or (not self._unique() and len(set(columns)) < len(columns)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,10 @@ class Vocabulary(Encoder):
 
     def _column(self, name: Name) -> int:
         return self._index.get(name, -1)
+
+    def _columns_of(self, names: Sequence[Name]) -> list[int]:
+        column = self._index.get
+        return [column(name, -1) for name in names]
 
     def check_name(self, name: Name) -> None:
         """Raise InvalidBlock for a string name in a model of arrays."""

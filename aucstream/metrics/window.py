@@ -6,19 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot
-from aucstream.kernels import order
+from aucstream.kernels import order, order_build
 from aucstream.metrics.base import Arrays, Floats, Labels, Meta, state_array
 
 _FIRST_ROOM = 1024
+_WHOLE = 1 << 14  # longest window for which so many rows are held back that it is made anew
+_MANY = 12  # a window is made anew in the time in which this part of it slides
 
 
 class Window:
     """A ring of rows and the counted tree of their scores, both grown by doubling up to `window`."""
 
-    buffer = 512  # rows that a metric may hold back
-
     def __init__(self, window: int) -> None:
         self.window = window
+        self.buffer = max(512, window) if window <= _WHOLE else 512  # rows that a metric may hold back
         room = min(window, _FIRST_ROOM)
         self.links, self.sums = order.new_tree(room)
         self.ring_keys = np.zeros(room, dtype=np.int64)
@@ -29,6 +30,9 @@ class Window:
     def add(self, labels: Labels, scores: Floats) -> None:
         """Put rows in, in order; the oldest leave."""
         self._reserve(labels.size)
+        if labels.size > self.window // _MANY:
+            self._make(order.keys_of(scores), labels)
+            return
         order.slide(
             self.links,
             self.sums,
@@ -39,6 +43,20 @@ class Window:
             order.keys_of(scores),
             labels,
         )
+
+    def _make(self, keys: NDArray[np.int64], labels: Labels) -> None:
+        """Make the window anew of its rows and those that come; the numbers are those of sliding."""
+        if keys.size < self.window:
+            old_keys, old_labels = self.rows()
+            keys, labels = np.concatenate((old_keys, keys)), np.concatenate((old_labels, labels))
+        keys, labels = keys[-self.window :], labels[-self.window :]
+        ascending = np.argsort(keys)
+        stack = np.empty(keys.size, dtype=np.int64)
+        pairs = order_build.build(self.links, self.sums, keys[ascending], labels[ascending], stack)
+        self.ring_keys[: keys.size] = keys
+        self.ring_labels[: keys.size] = labels
+        self.scalars[[order.HEAD, order.FILLED, order.PAIRS]] = 0, keys.size, pairs
+        self.scalars[order.POSITIVES] = np.count_nonzero(labels)
 
     def add_one(self, label: int, score: float) -> float:
         """Put one row in and return the AUC after it, NaN while a class is absent."""
