@@ -2,7 +2,8 @@
 
     python benchmarks/run.py [--quick] [names ...]
 
-Names: learn, cost, auc, readers, service, bulk, life; all where none is given. The report is `benchmarks/out/report.md`.
+Names: learn, cost, step, files, imports, auc, readers, service, bulk, life; all where none is given. The report is
+`benchmarks/out/report.md`.
 `docs/performance.md` holds the results of the last full run that was looked into.
 """
 
@@ -25,6 +26,9 @@ OUT = FOLDER / "out"
 QUICK = {
     "learn": ["--rounds", "1", "--seconds", "0.05"],
     "cost": ["--seconds", "0.05"],
+    "step": ["--repeat", "20"],
+    "files": ["--rounds", "1"],
+    "imports": ["--rounds", "1"],
     "auc": ["--windows", "10000", "--river-rows", "50", "--rows", "20000"],
     "readers": ["--mb", "2", "--repeat", "1"],
     "service": ["--seconds", "0.2", "--rounds", "4"],
@@ -55,7 +59,7 @@ def run(name: str, options: list[str]) -> dict[str, Any]:
     figures = OUT / f"{name}.figures.json"
     figures.unlink(missing_ok=True)
     command = [sys.executable, str(FOLDER / f"bench_{name}.py"), *options]
-    if name == "learn":
+    if name in ("learn", "files"):
         command += ["--json", str(figures)]
     start, before = time.perf_counter(), os.times()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)

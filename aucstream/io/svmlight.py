@@ -12,7 +12,7 @@ import numpy as np
 from aucstream.block import NEGATIVE, POSITIVE, Block, Form
 from aucstream.errors import BadRow
 from aucstream.io.rows import CHUNK_ROWS
-from aucstream.io.source import PathLike, Source, as_source, whole_lines
+from aucstream.io.source import PathLike, Source, as_source, line_feeds, whole_lines
 from aucstream.kernels import parse
 
 FIRST_ROOM = 1 << 17  # entries; doubled when a chunk has more
@@ -106,7 +106,7 @@ def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Itera
                 raise _bad_row(source.name, lines, piece, token, base, outcome == parse.BAD_LABEL)
             if state[parse.ROW] == chunk_rows:
                 yield block()
-        lines += piece.count(b"\n")
+        lines += line_feeds(piece)
     if state[parse.ROW]:
         yield block()
 
