@@ -52,7 +52,7 @@ def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
     """Return the rows of several sequences as one: Columns where all are, with the same names."""
     if len(parts) == 1:
         return parts[0]
-    same = [part for part in parts if isinstance(part, Columns) and part.names == parts[0].names]  # type: ignore[attr-defined]
-    if same and len(same) == len(parts):
-        return Columns(same[0].names, np.concatenate([part.values for part in same]))
+    columns = [part for part in parts if isinstance(part, Columns)]
+    if len(columns) == len(parts) and all(part.names == columns[0].names for part in columns):
+        return Columns(columns[0].names, np.concatenate([part.values for part in columns]))
     return [row for part in parts for row in part]

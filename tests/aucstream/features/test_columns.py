@@ -60,7 +60,9 @@ def test_a_row_of_columns_is_a_dict_and_a_part_is_columns() -> None:
     assert list(columns[1:3]) == [columns[1], columns[2]]
     assert list(columns.take([3, 0])) == [columns[3], columns[0]]
     assert isinstance(together([columns[:2], columns[2:]]), Columns)
-    assert together([columns[:2], [{"c": 1}]]) == [columns[0], columns[1], {"c": 1}]
+    others = Columns(["a", "c"], np.ones((1, 2)))
+    for parts in ([columns, [{"c": 1}]], [[{"c": 1}], columns], [columns, others]):
+        assert together(parts) == [row for part in parts for row in part]
 
 
 def test_columns_are_refused_as_dicts_are() -> None:
