@@ -55,6 +55,7 @@ from service.rows import (
     checked_row,
     compact,
     label_body,
+    learn_bodies,
     learn_body,
     lines_of,
     located,
@@ -69,6 +70,7 @@ SEND_BYTES = 1 << 16
 IN_FLIGHT = 2  # batches of one NDJSON stream that wait for the journal while the next is decoded
 
 _encode = msgspec.json.Encoder().encode
+_SIGNS = {True: 1.0, False: -1.0}
 
 
 Answer = tuple[float, float | None] | bytes  # score and probability, or what is told of a row that was refused
@@ -480,10 +482,12 @@ class HotCalls:
         """Take rows that have no fault and the names of the row learned last; False, and nothing taken, of others."""
         places = [place for place, _ in items]
         raws: list[bytes] = [raw if type(raw) is bytes else bytes(raw or b"") for _, raw in items]
+        bodies = learn_bodies(raws)
+        if not bodies:
+            return False
+        features = [body.features for body in bodies]
         try:
-            bodies = list(map(learn_body, raws))
-            features = [body.features for body in bodies]
-            signs = [sign_of(body.label) for body in bodies]
+            signs = [_SIGNS[body.label] if type(body.label) is bool else sign_of(body.label) for body in bodies]
             weights = [body.weight for body in bodies]
             ids = [None if body.id is None else checked_id(body.id) for body in bodies]
         except AucstreamError:

@@ -155,6 +155,21 @@ def learn_body(data: bytes | msgspec.Raw) -> LearnBody:
     return body
 
 
+def learn_bodies(lines: Sequence[bytes]) -> list[LearnBody] | None:
+    """Decode lines of learn bodies in one go; None where one is refused, or has to be looked at more closely."""
+    text = b"\n".join(lines)
+    try:
+        bodies = _LEARN.decode_lines(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    names = 2 * len(bodies)
+    for body in bodies:
+        names += len(body.features) if type(body.features) is dict else 0
+        names += (body.weight != 1.0) + (body.id is not None)
+    # No line has fewer colons than names: where they are as many in all, they are in each.
+    return bodies if len(bodies) == len(lines) and text.count(b":") == names else None
+
+
 def predict_body(data: bytes | msgspec.Raw) -> PredictBody:
     """Decode one predict body, or raise InvalidBody naming the field."""
     try:
