@@ -102,13 +102,13 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, nogil=True)
 
 
-def jit_holding(function: Callable[..., Any], *inner: Callable[..., Any]) -> Callable[..., Any]:
+def jit_holding(function: Callable[..., Any], inner: Any = None, kinds: object = None) -> Callable[..., Any]:
     """Compile `function` as `jit` does, but for the GIL, which it keeps: it reads Python objects.
 
-    `inner` are the compiled functions that a closure calls: the cache knows it by their names and sources.
+    A closure says what it holds, and the cache knows it by that: `inner`, the compiled function that it calls, by
+    name and source, and `kinds`, anything that its types depend on, by its text.
     """
-    digests = [source_digest(_source(each)) for each in inner]
-    key = "-".join([*(f"{each.__module__}.{each.__qualname__}" for each in inner), *digests])
+    key = "" if inner is None else f"{inner.__module__}.{inner.__qualname__} {source_digest(_source(inner))} {kinds}"
     return _compiled(function, nogil=False, key=key)
 
 
