@@ -224,6 +224,8 @@ class Encoder(abc.ABC):
             return _EMPTY_IDX, _EMPTY_VAL
         idx = np.array(columns, dtype=np.int64)
         self.reader.make_room(len(columns))
+        if not plain and self._unique():
+            self.reader.note(x)
         if plain and known and (learn or self.kinds[columns].all()):  # a kind not noted yet is noted by learning
             self.reader.guess(names, idx)
         return idx, values

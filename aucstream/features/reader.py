@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _READ_ALL = RowCall(dicts.read_all)
 class Reader:
     """A table for `kernels.dicts` and what its addresses point to.
 
-    A row is plain where its names are known and its values are numbers, bools or None. It is read by one call,
+    A row is plain where its names are known and its values are numbers, bools, None or strings noted before. It is read by one call,
     the faster for having the names of the row before, in their order.
 
     Parameters
@@ -30,7 +30,7 @@ class Reader:
         Name to column; names that it lacks are known in rows of the same names as the one before only.
     """
 
-    __slots__ = ("_index", "_names", "_pointed", "address", "idx", "table", "val")
+    __slots__ = ("_index", "_marks", "_names", "_pointed", "_words", "address", "idx", "table", "val")
 
     def __init__(self, index: dict[Any, int]) -> None:
         self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
@@ -47,6 +47,8 @@ class Reader:
             self.table[slot] = id(constant)
         self._index = index
         self.table[dicts.INDEX] = id(index)
+        self._words: dict[str, dict[str, int]] = {}
+        self.table[dicts.WORDS] = id(self._words)
         self.make_room(16)
         self.forget()
 
@@ -76,6 +78,30 @@ class Reader:
     def forget(self) -> None:
         """Expect nothing."""
         self.guess([], self.idx[:0])
+        self._words.clear()
+        self._mark(np.zeros(0, dtype=np.int64))
+
+    def _mark(self, marks: Ints) -> None:
+        self._marks = marks
+        self.table[[dicts.MARKED, dicts.MARKS]] = marks.size, marks.ctypes.data
+
+    def note(self, x: Mapping[Any, Any]) -> None:
+        """Know the strings of this row from now on, as far as their one-hot names have columns of their own.
+
+        A row that has such a column under its literal name, too, is not plain.
+        """
+        for name, word in x.items():
+            if type(word) is not str or type(name) is not str:
+                continue
+            words = self._words.setdefault(name, {})
+            column = self._index.get(f"{name}={word}")
+            if column is None or word in words:
+                continue
+            if column >= self._marks.size:
+                self._mark(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))
+            if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
+                self._marks[column] = 1
+                words[word] = column
 
     def read(self, x: Any) -> tuple[Ints, Floats] | None:
         """Return (columns, values) of a plain row; None for another."""

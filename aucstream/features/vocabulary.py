@@ -41,7 +41,8 @@ class Vocabulary(Encoder):
     Notes
     -----
     Column j of an array is the integer name j. A model whose rows were arrays refuses string names,
-    and one that has string names refuses arrays. Memory: the names, and about 100 bytes each.
+    and one that has string names refuses arrays. Memory: the names, and about 100 bytes each
+    (one-hot names twice: they are looked up by name and string).
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:

@@ -28,10 +28,12 @@ from aucstream.kernels.memory import (
 
 # layout of the table, whose address kernels take: types and constants by their addresses; three slots to iterate
 # with; length of the row read last, the room it has, addresses of its columns and values; the guess (how many names,
-# addresses of the names' addresses and of their columns); the dict of name to column
+# addresses of the names' addresses and of their columns); the dict of name to column; the dict of name to dict of
+# string to column (one-hot); how many columns have a mark, and the address of the marks: 1 for a one-hot column
 DICT, FLOAT, INT, STRING, TRUE, FALSE, NONE, POSITION, NAME, VALUE = range(10)
 LENGTH, ROOM, COLUMNS, VALUES, GUESSED, GUESSED_NAMES, GUESSED_COLUMNS, INDEX = range(10, 18)
-SIZE = 18
+WORDS, MARKED, MARKS = range(18, 21)
+SIZE = 21
 NO_LIMIT = 1 << 62
 
 
@@ -77,6 +79,18 @@ def column_of(name, table):
 
 
 @jit
+def word_column(name, word, table):
+    """Return the column of a string under a name, -1 where it is not known."""
+    if int_at(name + TYPE_AT) != slot(table, STRING):
+        return -1
+    words = dict_get(slot(table, WORDS), name)
+    if words == 0:
+        return -1
+    found = dict_get(words, word)
+    return -1 if found == 0 else size_of_int(found)
+
+
+@jit
 def read(x, table, limit):
     """Read the dict at `x`: write columns below `limit`, values and LENGTH; return the length, -1: a miss.
 
@@ -88,6 +102,8 @@ def read(x, table, limit):
     columns, values = ints_at(slot(table, COLUMNS), room), floats_at(slot(table, VALUES), room)
     names = ints_at(slot(table, GUESSED_NAMES), guessed)
     guesses = ints_at(slot(table, GUESSED_COLUMNS), guessed)
+    marked = slot(table, MARKED)
+    marks = ints_at(slot(table, MARKS), marked)
     position, name_at, value_at = table + 8 * POSITION, table + 8 * NAME, table + 8 * VALUE
     n = 0
     set_int(position, 0)
@@ -95,13 +111,20 @@ def read(x, table, limit):
         name, value = int_at(name_at), int_at(value_at)
         if n == room:
             return -1
+        if int_at(value + TYPE_AT) == slot(table, STRING):
+            column = word_column(name, value, table)
+            if column < 0 or column >= limit:
+                return -1
+            columns[n], values[n] = column, 1.0
+            n += 1
+            continue
         if n < guessed and (name == names[n] or same_name(name, names[n], slot(table, STRING))):
             column = guesses[n]
         else:
             column = column_of(name, table)
         if value == slot(table, NONE) and column >= 0:
             continue
-        if column < 0 or column >= limit:
+        if column < 0 or column >= limit or (column < marked and marks[column] != 0):
             return -1
         if int_at(value + TYPE_AT) == floating:
             values[n] = float_at(value + FLOAT_AT)

@@ -227,3 +227,19 @@ def test_only_a_dict_of_plain_names_and_values_is_read_by_the_compiled_way():
         1,
     ):
         assert read(x) is None, x
+
+
+@pytest.mark.skipif(not COMPILED, reason="compiling is switched off")
+def test_strings_seen_before_are_read_by_the_compiled_way_but_not_beside_their_literal_names():
+    encoder = Vocabulary()
+    for x in ({"a": "b=c"}, {"a=b": "c"}, {"d": "e", "f": 1.0}):
+        encoder.learn(x)
+    read = encoder.reader.read
+    assert [part.tolist() for part in read({"f": 2.0, "d": "e", "a": "b=c"})] == [[2, 1, 0], [2.0, 1.0, 1.0]]
+    for x in ({"a=b": "c"}, {"d=e": 1.0}, {"d": "e", "d=e": 1.0}, {"d": "new"}, {"f": "e"}, {"d": ["e"]}):
+        assert read(x) is None, x
+    mark = encoder.mark()
+    encoder.learn({"d": "late"})
+    assert read({"d": "late"}) is not None
+    encoder.rewind(mark)
+    assert read({"d": "late"}) is None
