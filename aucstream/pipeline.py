@@ -214,12 +214,13 @@ class Pipeline(RankingClassifier):
         self._resolve(block.form)
         if parts.mapping is not None:
             return parts.mapping.learn(block, parts.resolved)
-        scaling, learner = parts.scaling, parts.learner
-        if not scaling.scheduled:
+        learner = parts.learner
+        if not parts.scaling.scheduled:
             return learner._learn(block)
         scores = np.empty(len(block))
         start = 0
         while start < len(block):
+            scaling = parts.scaling  # another one after a row whose change was undone
             gap = scaling.rows_until_change()
             if gap > 1:
                 part = block.rows(start, min(len(block), start + gap - 1))

@@ -28,7 +28,7 @@ READING = frozenset({"GET", "HEAD"})
 NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves with every event
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
-_TRACE = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
+_TRACE = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _PREFIX = b"%012x" % random.getrandbits(48)
 _counter = 0
 

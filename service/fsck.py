@@ -121,11 +121,13 @@ class Check:
 
     def _events(self, db: apsw.Connection, record: ModelRecord, snapshots: list[int], damage: list[str]) -> int:
         last = max(record.pruned_seq, record.base_seq)
+        first: int | None = None
         columns = ", ".join(checksums.COVERED["events"])
         for *values, checksum in db.execute(
             f"SELECT {columns}, checksum FROM events WHERE model = ? ORDER BY seq_first", (record.model,)
         ):
             _, seq_first, seq_last, kind, _, _ = values
+            first = seq_first if first is None else first
             if checksums.of("events", tuple(values)) != checksum:
                 damage.append(f"events {seq_first} to {seq_last}: not those that were written")
             if kind not in KINDS:
@@ -134,7 +136,7 @@ class Check:
                 damage.append(f"events {last + 1} to {seq_first - 1}: missing")
             last = seq_last
         start = max(snapshots, default=0)
-        if start < record.pruned_seq:
+        if start < record.pruned_seq and not (first is not None and first <= start + 1):  # an event is pruned whole
             damage.append(f"events {start + 1} to {record.pruned_seq}: no snapshot that can be read holds them")
         bases = [bytes(row[0]) for row in db.execute("SELECT payload FROM bases WHERE model = ?", (record.model,))]
         if record.base_seq and not snapshots and not bases:
@@ -205,10 +207,13 @@ def require_directory(path: Path, what: str = "journal.sqlite3") -> None:
         raise StartRefused(f"a data directory of the service (with {what}), found none at {path}")
 
 
-def salvage(path: Path, target: Path) -> list[str]:
+LOST = "lost, no snapshot of it can be read"
+
+
+def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
     """Make a new data directory with each model as its newest readable snapshot holds it, and the keys.
 
-    Returns a line a model. The old directory is left as it is.
+    Returns a line a model, and whether all that are known could be kept. The old directory is left as it is.
 
     Raises
     ------
@@ -230,7 +235,7 @@ def salvage(path: Path, target: Path) -> list[str]:
         if old.keys.exists():
             shutil.copy2(old.keys, new.keys)
             new.files.sync_folder(new.path)
-        return told
+        return told, not any(LOST in line for line in told)
     except (apsw.Error, OSError) as error:
         raise StartRefused(f"to make {target}, got {error}") from error
     finally:
@@ -259,7 +264,7 @@ def _salvaged(old: DataDirectory, journal: Journal) -> list[str]:
                 )
             break
     for name in _names(old.journal):
-        told.setdefault(name, f"model {name}: lost, no snapshot of it can be read")
+        told.setdefault(name, f"model {name}: {LOST}")
     return [told[name] for name in sorted(told)]
 
 

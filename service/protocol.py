@@ -130,6 +130,15 @@ class Protocol(HttpToolsProtocol):
             self._active.message_event.set()
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what has come whole before the client ended its side: it may still read, and must know."""
+        cycle = self.cycle
+        waits = cycle is not None and not (cycle.more_body or cycle.response_complete)
+        if not waits or cycle.scope["method"] != "POST":
+            return False
+        cycle.keep_alive = False
+        return True
+
     def data_received(self, data: bytes) -> None:
         """Parse, unless this connection is refused: then answer once and drop what comes."""
         if self._lingers:

@@ -34,7 +34,7 @@ FAILED = 1  # exit status: recovery failed, or the port is taken
 class Server(uvicorn.Server):
     """uvicorn that says at once that it is stopping, and exits 0 after SIGTERM.
 
-    After the first signal /readyz is 503; after `drain_seconds` event streams end, requests in flight get
+    After the first signal /readyz is 503; after `drain` seconds event streams end, requests in flight get
     half of the time that is left, snapshots the rest. A second signal leaves out what can be left out: the
     journal is closed, no snapshot is begun.
     """
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
             signal.alarm(HURRIED_SECONDS)  # should anything hang, the process ends here: the journal has it all
         else:
             host.draining = True
-            self._drained_at = time.monotonic() + self._settings.drain_seconds
+            self._drained_at = time.monotonic() + self._settings.drain
 
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections for slow clients; begin to stop when the time to drain is over."""
@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
         """Stop in the time that is left."""
         host = self._app.model_host
         host.draining = True
-        left = self._settings.shutdown_seconds - (0.0 if self._drained_at is None else self._settings.drain_seconds)
+        left = self._settings.shutdown_seconds - (0.0 if self._drained_at is None else self._settings.drain)
         log.info("stopping: %.1f s for requests in flight and snapshots", left)
         host.stop_by = time.monotonic() + left
         self.config.timeout_graceful_shutdown = left / 2  # type: ignore[assignment]

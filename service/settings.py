@@ -53,8 +53,10 @@ class Settings(BaseSettings):
     shutdown_seconds: float = Field(
         default=10.0, gt=0, description="time to stop in after SIGTERM: half for requests in flight, half for snapshots"
     )
-    drain_seconds: float = Field(
-        default=0.0, ge=0, description="of these, go on serving for so long with /readyz 503 (at most half)"
+    drain_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        description="of these, go on serving for so long with /readyz 503 (at most half; 1, or half if that is less)",
     )
 
     max_event_streams: int = Field(default=100, ge=0, description="most event streams at a time")
@@ -149,6 +151,11 @@ class Settings(BaseSettings):
             )
         return key
 
+    @property
+    def drain(self) -> float:
+        """Seconds in which /readyz says 503 and all else is served as before."""
+        return min(1.0, self.shutdown_seconds / 2) if self.drain_seconds is None else self.drain_seconds
+
     def check_start(self, *, keys: bool = False) -> None:
         """Raise StartRefused if the process must not start like this; `keys`: there are API keys."""
         concurrency = os.environ.get("WEB_CONCURRENCY", "1").strip() or "1"
@@ -158,10 +165,10 @@ class Settings(BaseSettings):
                 f"one worker, got {told}: one process owns a data directory and holds its models in memory; "
                 "several workers would each learn a different part of the stream"
             )
-        if self.drain_seconds > self.shutdown_seconds / 2:
+        if self.drain > self.shutdown_seconds / 2:
             raise StartRefused(
                 f"drain_seconds of at most half of shutdown_seconds={self.shutdown_seconds:g}, "
-                f"got {self.drain_seconds:g}: requests and snapshots need the rest"
+                f"got {self.drain:g}: requests and snapshots need the rest"
             )
         if not (self.insecure or keys or _is_loopback(self.host)):
             raise StartRefused(

@@ -31,9 +31,11 @@ def fsck(
     """Check a data directory: exit 0 if it is sound, 1 if it is damaged, 2 if it cannot be checked."""
     module: Any = importlib.import_module("service.fsck")
     errors: Any = importlib.import_module("service.errors")
+    whole = True
     try:
         if salvage is not None:
-            for line in module.salvage(data_dir, salvage):
+            lines, whole = module.salvage(data_dir, salvage)
+            for line in lines:
                 typer.echo(line)
             data_dir = salvage
         if quarantine is not None:
@@ -48,7 +50,7 @@ def fsck(
         raise typer.Exit(module.CANNOT) from None
     if as_json:
         typer.echo(json.dumps(check.report))
-        raise typer.Exit(status)
+        raise typer.Exit(status if whole else module.DAMAGED)
     for line in check.report["journal"]:
         typer.echo(f"journal: {line}")
     for model in check.report["models"]:
@@ -58,4 +60,6 @@ def fsck(
         for line in model["damage"]:
             typer.echo(f"  {line}")
     typer.echo("sound" if status == module.SOUND else "damaged")
-    raise typer.Exit(status)
+    if not whole:
+        print("aucstream fsck: not all models could be kept", file=sys.stderr)
+    raise typer.Exit(status if whole else module.DAMAGED)

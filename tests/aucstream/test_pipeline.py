@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
-from aucstream import SOLAM, AutoScale, BoundedNorm, Hashing, Pipeline, Standardize, UnitNorm, Vocabulary, from_bytes
-from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams, UnknownLearner
+from aucstream import (
+    PSAM,
+    SOLAM,
+    AutoScale,
+    BoundedNorm,
+    Hashing,
+    Pipeline,
+    Standardize,
+    UnitNorm,
+    Vocabulary,
+    from_bytes,
+)
+from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep, UnknownLearner
 
 random = np.random.default_rng(1)
 X = random.normal(size=(200, 3))
@@ -148,3 +161,20 @@ def test_without_calibration_every_probability_is_one_half():
     assert set(model.probabilities(model.decision_function(X))) == {0.5}
     with pytest.raises(InvalidParams, match="calibration"):
         Pipeline(calibration="spam")
+
+
+@pytest.mark.parametrize("learner", [SOLAM, PSAM])
+def test_a_row_that_is_skipped_where_the_scaler_moves_leaves_nothing_behind_in_its_block(learner):
+    def scores(blocks, weights):
+        model = Pipeline(AutoScale(), learner())
+        for block in blocks:
+            with contextlib.suppress(NonFiniteStep):
+                model.partial_fit(X[block], y[block], sample_weight=weights[block])
+        return model.to_bytes()
+
+    for bad in range(2, 60):
+        weights = np.ones(len(X))
+        weights[bad] = 1e300
+        one_by_one = scores([[row] for row in range(60)], weights)
+        assert scores([range(60)], weights) == one_by_one, bad
+        assert scores([range(bad - 1), range(bad - 1, 60)], weights) == one_by_one, bad

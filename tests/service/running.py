@@ -78,7 +78,7 @@ class Running(Calls):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         told: list[str] = []
-        for name, value in {"port": self.port, "data_dir": data_dir, **flags}.items():
+        for name, value in {"port": self.port, "data_dir": data_dir, "drain_seconds": 0, **flags}.items():
             flag = "--" + name.replace("_", "-")
             told += [flag] if value is True else [flag, str(value)]
         self.log_path = data_dir.with_suffix(f".{self.port}.log")

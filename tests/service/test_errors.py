@@ -324,6 +324,10 @@ def test_request_id_and_trace_go_in_and_out(service: Running, model: str) -> Non
     odd = service.http.get("/livez", headers={"X-Request-ID": "a b\t{}", "traceparent": "00-xyz"})
     assert odd.headers["x-request-id"] != "a b\t{}"
     assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-00", odd.headers["traceparent"])
+    for invalid in (f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{'1' * 32}-{'0' * 16}-01"):
+        assert (
+            service.http.get("/livez", headers={"traceparent": invalid}).headers["traceparent"][3:35] != invalid[3:35]
+        )
     other = service.http.get("/livez")
     assert other.headers["x-request-id"] != odd.headers["x-request-id"]
 

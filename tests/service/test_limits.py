@@ -172,6 +172,16 @@ def test_a_request_that_asks_for_another_protocol_is_answered_in_this_one(small:
         assert re.findall(rb"HTTP/1.1 (\d+)", rest(connection)) == [b"200"] * 4
 
 
+@pytest.mark.parametrize("call", [b"learn-one", b"learn-many"])
+def test_a_client_that_ends_its_side_is_still_answered(small: Local, call: bytes) -> None:
+    body = LEARN if call == b"learn-one" else b"[%s]" % LEARN
+    head = b"POST /v1/models/m/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" % call
+    with connected(small) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        connection.shutdown(socket.SHUT_WR)
+        assert rest(connection).startswith(b"HTTP/1.1 200")
+
+
 def test_what_follows_a_good_request_is_refused_after_its_answer(small: Local) -> None:
     with connected(small) as connection:
         connection.sendall(GET % (b"/readyz", b"") * 2 + b"NONSENSE\r\n\r\n" + GET % (b"/readyz", b""))

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aucstream.cli.commands import app
-from service import recovery
+from service import checksums, recovery
 from service.errors import StartRefused
 from tests.service.running import NDJSON, Direct, problem
 from tests.service.stream import lines, rows
@@ -115,6 +115,19 @@ def test_s6_a_missing_piece_is_named(data_dir: Path, caplog: pytest.LogCaptureFi
     service = Direct(data_dir)
     assert "events 21 to 40" in caplog.text
     assert service.http.get("/readyz").json()["faulted"] == ["m"]
+    service.stop()
+
+
+def test_an_event_that_is_pruned_in_part_is_still_there_whole(data_dir: Path) -> None:
+    filled(data_dir, "m").stop()
+    shutil.rmtree(data_dir / "snapshots" / "1")
+    with opened(data_dir / "journal.sqlite3") as db:
+        columns = ", ".join(checksums.COVERED["models"])
+        row = (*db.execute(f"SELECT {columns} FROM models").fetchone()[:-1], 10)
+        db.execute("UPDATE models SET pruned_seq = 10, checksum = ?", (checksums.of_row(row),))
+    assert fsck(data_dir)[0] == 0
+    service = Direct(data_dir)
+    assert service.describe("m")["seq"] == 60
     service.stop()
 
 
@@ -279,7 +292,7 @@ def test_what_a_start_says_of_a_damaged_journal_is_what_helps(data_dir: Path) ->
     assert fsck(copied)[0] == 1
     assert CliRunner().invoke(app, [*shlex.split(match[1]), str(data_dir)]).exit_code == 2  # not over what is there
     found = CliRunner().invoke(app, [*shlex.split(match[1]), str(new)])
-    assert found.exit_code == 0, found.stderr
+    assert (found.exit_code, found.stderr) == (1, "aucstream fsck: not all models could be kept\n")
     assert found.stdout.splitlines()[:2] == ["model m: as after seq 60", "model n: lost, no snapshot of it can be read"]
     assert (copied / "journal.sqlite3").read_bytes() == data
     service = Direct(new)
