@@ -75,7 +75,7 @@ class Running(Calls):
 
     def __init__(self, data_dir: Path, *, wait: bool = True, env: dict[str, str] | None = None, **flags: Any) -> None:
         self.data_dir = data_dir
-        self.port = free_port()
+        self.port = flags.pop("port", 0) or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         told: list[str] = []
         for name, value in {"port": self.port, "data_dir": data_dir, "drain_seconds": 0, **flags}.items():

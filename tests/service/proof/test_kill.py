@@ -6,6 +6,8 @@ import itertools
 import json
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,8 +21,8 @@ from service.archive import Archive
 from service.commands import EventRecord, ModelRecord
 from service.directory import DataDirectory
 from service.model import Model
-from tests.service.running import NDJSON, Running
-from tests.service.stream import rows
+from tests.service.running import NDJSON, ROOT, Running
+from tests.service.stream import lines, rows
 
 BODIES = rows(2_000, seed=5)
 PROBES = [body["features"] for body in rows(10, seed=2)]
@@ -216,3 +218,46 @@ def test_killed_under_load_and_nothing_is_lost_or_learned_twice(data_dir: Path) 
 @pytest.mark.soak  # a start takes seconds
 def test_killed_under_load_two_hundred_times(data_dir: Path) -> None:
     print(siege(data_dir, 200, 2, 0.8))
+
+
+def killed_at_both_ends(data_dir: Path, events: int, kills: int, seed: int) -> str:
+    """Kill the producer and the service in turns; in the end the service has the events of the file, each once."""
+    file = data_dir.with_name("events.ndjson")
+    bodies = [{**body, "id": f"e{number}"} for number, body in enumerate(rows(events, seed=seed))]
+    file.write_bytes(lines(bodies))
+    chance = random.Random(seed)
+    service = Running(data_dir, snapshot_every_rows=300)
+    assert service.create("m", evaluation={"window": 500}).status_code == 201
+    producer = started(service.url, file)
+    died = 0
+    for _ in range(kills):
+        time.sleep(chance.uniform(0.2, 1.0))
+        if chance.random() < 0.5:
+            died += producer.poll() is None
+            producer.kill()
+            producer.wait()
+            producer = started(service.url, file)
+        else:
+            service.kill()
+            service = Running(data_dir, port=service.port, snapshot_every_rows=300)
+    assert producer.wait(120) == 0
+    found = service.describe("m")
+    assert (found["seq"], found["examples"]) == (events, events)
+    assert service.stop() == 0
+    with sqlite3.connect(data_dir / "journal.sqlite3") as db:
+        assert {row[0] for row in db.execute("SELECT id FROM ids")} == {body["id"] for body in bodies}
+    return f"{kills} kills, {died} of a producer at work: {events} events, each once"
+
+
+def started(url: str, file: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.service.proof.producer", url, str(file)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
+def test_a_producer_that_is_killed_over_a_service_that_is_killed(data_dir: Path) -> None:
+    killed_at_both_ends(data_dir, 3_000, 3, 4)
+
+
+@pytest.mark.soak
+def test_a_producer_that_is_killed_over_a_service_that_is_killed_many_times(data_dir: Path) -> None:
+    print(killed_at_both_ends(data_dir, 100_000, 40, 5))
