@@ -211,6 +211,10 @@ class MalformedBody(InvalidBody, type="malformed-json"):
     """The body is not JSON."""
 
 
+class MalformedArrow(InvalidBody, type="malformed-arrow"):
+    """The body is not an Arrow stream."""
+
+
 class InvalidQuery(InvalidRequest, type="invalid-query"):
     """A query parameter is out of its range."""
 
