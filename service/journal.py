@@ -49,7 +49,7 @@ from service.migrations import meta, migrate
 from service.rows import event_line, expired_line, without
 from service.rules import Do, Fate, Known, Refusal, Refused, on_label, on_learn, on_predict
 from service.settings import Durability
-from service.soundness import check_log, check_structure, damaged, unreadable
+from service.soundness import check_log, check_structure, check_tables, damaged, unreadable
 from service.spec import PendingSpec
 
 # os: SQLite writes the WAL at each commit but leaves the flush to the kernel (checkpoints do flush),
@@ -117,13 +117,16 @@ class Journal:
             # it must before anything is added.
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             migrate(db)
+            check_tables(db, self.path)
             self._note_start(db)
             self.files.sync_folder(self.path.parent)
         except (apsw.Error, OSError, StartRefused) as error:
             self._connection = db
             self.close(failed=True)
             if isinstance(error, StartRefused):
-                raise
+                if str(self.path) in error.expected:
+                    raise
+                raise StartRefused(f"{error.expected} ({self.path})") from error
             raise unreadable(self.path, error) from error
         self._connection = db
         self.ids = Ids(db, self.max_ids, self.id_seconds)

@@ -115,7 +115,7 @@ def migrate(db: apsw.Connection) -> None:
     if applied != known[: len(applied)]:
         db.execute("ROLLBACK")
         raise StartRefused(
-            f"a journal with the tables {' '.join(known)}, got {' '.join(applied)}: it was made by a newer version"
+            f"a journal with the tables {' '.join(known)}, got {' '.join(applied)}: it was made by a newer version, or damaged"
         )
     for migration in MIGRATIONS[len(applied) :]:
         migration(db)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import apsw
 from service import wal
 from service.errors import JournalDamaged, StartRefused
 from service.files import Files
-from service.migrations import meta
+from service.migrations import meta, migrate
 
 log = logging.getLogger("aucstream")
 
@@ -55,3 +56,26 @@ def check_structure(db: apsw.Connection, path: Path) -> None:
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
     if found != ["ok"]:
         raise damaged("a sound journal", path, "; ".join(" ".join(found).splitlines()))
+
+
+def check_tables(db: apsw.Connection, path: Path) -> None:
+    """Raise JournalDamaged unless the tables are described as this version makes them.
+
+    SQLite believes the description in the file: a changed letter in it is another column, or another type.
+    """
+    made = apsw.Connection(":memory:")
+    try:
+        migrate(made)
+        expected = _tables(made)
+    finally:
+        made.close()
+    found = _tables(db)
+    for name, text in expected.items():
+        if found.get(name) != text:
+            raise damaged("the tables of a journal", path, f"another description of {name.decode()}")
+
+
+def _tables(db: apsw.Connection) -> dict[bytes, bytes]:
+    """Return the description of each table and index, without comments and spaces; a damaged one may be no text."""
+    rows = db.execute("SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL")
+    return {bytes(name): b"".join(re.sub(rb"--[^\n]*", b"", bytes(sql)).split()) for name, sql in rows}
