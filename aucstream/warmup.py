@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from aucstream.features.maps import MAPS
 from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
 from aucstream.io.svmlight import read_svmlight
+from aucstream.kernels import judging
 from aucstream.learners.base import Learner
 from aucstream.metrics import AUC, FadingAUC, PairedAUC
 from aucstream.pipeline import Pipeline
@@ -49,6 +51,9 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
         metric.interval()
         metric.roc()
     PairedAUC(window=3).update_many(signs, scores, scores)
+    sums = np.zeros(2)
+    judging.judge_one(sums, 1.0, 0.5, 1.0, 0.0, math.nan)
+    judging.judge(sums, signs, scores, 1.0, 0.0, np.empty(0))
     said("metrics")
     for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
         pass
@@ -93,5 +98,8 @@ def _warm_learner(learner: Learner) -> None:
         model.learn_one({"a": row[0], "c": row[2]}, label)
         model.predict_proba_one({"a": row[0], "b": row[1], "c": row[2]})
         model.predict_proba_one({"c": row[2]})
+    rows = [{"a": a, "b": b, "c": c} for a, b, c in X.tolist()]  # known by now: they are read as a block
+    model.learn_rows(rows, np.where(y, 1.0, -1.0))
+    model.score_rows(rows)
     model.probabilities(np.zeros(2))
     model.to_bytes()
