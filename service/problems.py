@@ -5,6 +5,7 @@ A route never builds an error answer by hand: it raises, and `problem_of` reads 
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sqlite3
@@ -109,13 +110,21 @@ def tokens_of(path: str) -> list[str | int]:
     for number, double, single, word in _PATH.findall(path.removeprefix("$")):
         if number:
             tokens.append(int(number))
-        elif double:
-            tokens.append(json.loads(double))
-        elif single:
-            tokens.append(single[1:-1].replace("\\'", "'"))
+        elif double or single:
+            tokens.append(_name_in(double or single))
         elif word:
             tokens.append(word)
     return tokens
+
+
+def _name_in(quoted: str) -> str:
+    """Return the name that JSON or `repr` has quoted."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return str(read(quoted))
+        except (ValueError, SyntaxError):
+            continue
+    return quoted[1:-1]
 
 
 def field_errors(error: AucstreamError) -> list[dict[str, Any]]:

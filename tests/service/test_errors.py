@@ -171,6 +171,22 @@ def test_no_answer_and_no_log_has_a_feature(service: Running, model: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "name", ["it's\x1f", "'", "\"'", "back\\slash'\n", "it's \U0001f600 \u2028", "a]['b", "\x00'é"]
+)
+def test_a_name_of_any_letters_is_pointed_at(service: Running, model: str, name: str) -> None:
+    told = name.replace("~", "~0").replace("/", "~1")
+    row = {"features": {name: {}}, "label": 1}
+    for call, body in (("learn-one", row), ("learn-many", [row]), ("predict-one", {"features": {name: [1]}})):
+        answer = service.post(model, call, body)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["errors"][0]["pointer"].endswith(f"/features/{told}")
+    spec = {"algorithm": "solam", "params": {name: {name: []}}}
+    answer = service.http.put("/v1/models/letters", json=spec)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == f"/params/{told}"
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b'{"features":{"a:b":1,"c":"::","d":["x:","y:"],"e":"\\u003a"},"label":1,"id":"a:b","weight":1.0}',
