@@ -128,9 +128,10 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
 
 def _directions(spec: ModelSpec, settings: Settings) -> list[tuple[str, Any, int, str]]:
     """Return (pointer, size, most, unit) of what learns some directions of all features."""
-    name, numbers, default = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}.get(
-        spec.algorithm, ("", 0, None)
-    )
+    known = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}
+    if spec.algorithm not in known:
+        return []
+    name, numbers, default = known[spec.algorithm]
     directions = spec.params.get(name, default)
     sketched = spec.algorithm != "mba" or spec.params.get("moments") == "sketch"
     if not (sketched and isinstance(directions, int) and directions >= 1) or spec.map is not None:

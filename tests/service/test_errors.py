@@ -180,6 +180,8 @@ def test_a_name_of_any_letters_is_pointed_at(service: Running, model: str, name:
         answer = service.post(model, call, body)
         assert answer.status_code == 422, answer.text
         assert answer.json()["errors"][0]["pointer"].endswith(f"/features/{told}")
+    nameless = {"algorithm": "solam", "params": {"": True}}
+    problem(service.http.put("/v1/models/letters", json=nameless), 422, "invalid-params")
     spec = {"algorithm": "solam", "params": {name: {name: []}}}
     answer = service.http.put("/v1/models/letters", json=spec)
     assert answer.status_code == 422, answer.text
