@@ -207,9 +207,6 @@ def require_directory(path: Path, what: str = "journal.sqlite3") -> None:
         raise StartRefused(f"a data directory of the service (with {what}), found none at {path}")
 
 
-LOST = "lost, no snapshot of it can be read"
-
-
 def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
     """Make a new data directory with each model as its newest readable snapshot holds it, and the keys.
 
@@ -235,7 +232,7 @@ def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
         if old.keys.exists():
             shutil.copy2(old.keys, new.keys)
             new.files.sync_folder(new.path)
-        return told, not any(LOST in line for line in told)
+        return told
     except (apsw.Error, OSError) as error:
         raise StartRefused(f"to make {target}, got {error}") from error
     finally:
@@ -243,7 +240,7 @@ def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
         old.release()
 
 
-def _salvaged(old: DataDirectory, journal: Journal) -> list[str]:
+def _salvaged(old: DataDirectory, journal: Journal) -> tuple[list[str], bool]:
     archive = Archive(old.snapshots, 2)
     told: dict[str, str] = {}
     names = archive.files.names(old.snapshots)
@@ -263,9 +260,9 @@ def _salvaged(old: DataDirectory, journal: Journal) -> list[str]:
                     [CreateModel(name, spec.canonical(), time.time(), seed, data, seq, pending=spec.pending)]
                 )
             break
-    for name in _names(old.journal):
-        told.setdefault(name, f"model {name}: {LOST}")
-    return [told[name] for name in sorted(told)]
+    lost = [name for name in _names(old.journal) if name not in told]
+    told.update((name, f"model {name}: lost, no snapshot of it can be read") for name in lost)
+    return [told[name] for name in sorted(told)], not lost
 
 
 def _names(path: Path) -> list[str]:

@@ -479,7 +479,7 @@ class HotCalls:
         return kind if batch.event is Kind.LABEL else self._check(batch, first, model, kind, tally)
 
     def _decode_alike(self, batch: Batch, items: Sequence[Item], model: Model) -> bool:
-        """Take rows that have no fault and the names of the row learned last; False, and nothing taken, of others."""
+        """Take rows that have no fault and names that are known; False, and nothing taken, of others."""
         places = [place for place, _ in items]
         raws: list[bytes] = [raw if type(raw) is bytes else bytes(raw or b"") for _, raw in items]
         bodies = learn_bodies(raws)
