@@ -355,7 +355,7 @@ class Pipeline(RankingClassifier):
 
     # -- rows as a service gets them -------------------------------------------------------------------
 
-    def judge_as_before(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
+    def judge_known(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
         """Return (score, probability) of a dict whose names are all known and whose numbers are finite.
 
         None where `x` is another row: `check_rows` and `score_one` say what of it.

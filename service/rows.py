@@ -298,6 +298,11 @@ def compact(raw: msgspec.Raw | bytes) -> bytes:
     return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
+def no_payload(_taken: Sequence[int] | None) -> bytes:
+    """Return nothing: an event of labels is made of the predictions they belong to."""
+    return b""
+
+
 def lines_of(raws: Sequence[msgspec.Raw | bytes]) -> bytes:
     """Return JSON values as lines, one each."""
     text = b"\n".join(raws)
