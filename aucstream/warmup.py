@@ -10,6 +10,7 @@ import numpy as np
 
 from aucstream.features.maps import MAPS
 from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
+from aucstream.io.json_rows import JsonRows
 from aucstream.io.svmlight import read_svmlight
 from aucstream.kernels import judging
 from aucstream.learners.base import Learner
@@ -57,6 +58,9 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
     said("metrics")
     for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
         pass
+    json_rows, line = JsonRows(), b'{"features":{"a":0.5}}'
+    json_rows.learn(line)
+    json_rows.read(line)
     said("readers")
 
 
