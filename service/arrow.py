@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from aucstream.block import signs_of, weights_of
+from aucstream.block import Floats, signs_of, weights_of
 from aucstream.errors import AucstreamError
 from aucstream.features.columns import Columns
 from service.errors import BodyTooLarge, InvalidBody, MalformedArrow, UnsupportedMedia, pointer_of
@@ -439,8 +439,8 @@ class Plain:
     """Rows that are all numbers, and have no fault as far as can be told without the model."""
 
     features: Columns
-    signs: list[float]
-    weights: list[float] | None
+    signs: Floats
+    weights: Floats | None
     ids: list[str | None] | None
     places: range
     lines: Callable[[], list[Item]]
@@ -513,8 +513,8 @@ class Batch:
         if not np.isfinite(values).all():
             return None
         fields = {name: self._columns[name].slice(start, rows) for name in self._shape.fields}
-        signs: list[float] = []
-        weights: list[float] | None = None
+        signs: Floats = np.empty(0)
+        weights: Floats | None = None
         ids: list[str | None] | None = None
         try:
             for name, column in fields.items():
@@ -523,10 +523,10 @@ class Batch:
                 elif column.null_count:
                     return None
                 elif name == "label":
-                    signs = signs_of(column.to_numpy(zero_copy_only=False), rows).tolist()
+                    signs = signs_of(column.to_numpy(zero_copy_only=False), rows)
                 else:
                     each = weights_of(column.to_numpy(zero_copy_only=False), rows)
-                    weights = None if (each == 1.0).all() else each.tolist()
+                    weights = None if (each == 1.0).all() else each
         except AucstreamError:
             return None
         if ids is not None and not any(ids):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from aucstream.block import Floats
 from aucstream.features.columns import Columns
 
 MARK = b"\x00"
@@ -41,17 +42,16 @@ class ColumnEvent(msgspec.Struct):
         return Columns(self.names, np.asarray(self.matrix, dtype=np.float64))
 
     @property
-    def signs(self) -> list[float]:
+    def signs(self) -> Floats:
         """+1.0 or -1.0 a row."""
-        return [1.0 if label else -1.0 for label in self.labels]
+        return np.where(np.frombuffer(self.labels, dtype=np.uint8) > 0, 1.0, -1.0)
 
     @property
-    def each_weight(self) -> list[float] | None:
+    def each_weight(self) -> Floats | None:
         """The weight of each row; None: all are 1."""
-        weights: list[float] | None = (
-            None if self.weights is None else np.frombuffer(self.weights, dtype="<f8").tolist()
-        )
-        return weights
+        if self.weights is None:
+            return None
+        return np.asarray(np.frombuffer(bytearray(self.weights), dtype="<f8"), dtype=np.float64)
 
     def pack(self) -> bytes:
         """Return the payload."""
@@ -74,22 +74,22 @@ def event_of(payload: bytes) -> ColumnEvent:
 
 def payload_of(
     features: Columns,
-    signs: Sequence[float],
-    weights: Sequence[float] | None,
+    signs: Floats,
+    weights: Floats | None,
     ids: Sequence[str | None] | None,
     taken: Sequence[int] | None,
 ) -> bytes:
     """Return the payload of these rows (None: of all)."""
     if taken is not None:
         features = features.take(taken)
-        signs = [signs[row] for row in taken]
-        weights = None if weights is None else [weights[row] for row in taken]
+        signs = signs[taken]
+        weights = None if weights is None else weights[taken]
         ids = None if ids is None else [ids[row] for row in taken]
     return ColumnEvent(
         features.names,
         features.values.astype("<f8", copy=False).tobytes(),
-        bytes(sign > 0.0 for sign in signs),
-        None if weights is None else np.array(weights, dtype="<f8").tobytes(),
+        (signs > 0.0).tobytes(),
+        None if weights is None else weights.astype("<f8", copy=False).tobytes(),
         None if ids is None else list(ids),
         [],
     ).pack()

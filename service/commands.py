@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from aucstream.block import Floats
 from service.rules import Prediction, Refusal
 from service.spec import PendingSpec
 
@@ -88,11 +89,11 @@ class Append:
     model: int
     kind: Kind
     payload: Callable[[Sequence[int] | None], bytes]  # the bytes of these rows (None: of all)
-    signs: Sequence[float]
+    signs: Sequence[float] | Floats
     ids: Sequence[str | None] | None
     mode: Mode
     received_at: float
-    weights: Sequence[float] | None = None
+    weights: Sequence[float] | Floats | None = None
     digest: Callable[[int], bytes] | None = None
     line: Callable[[int], bytes] | None = None  # a row among predictions that are learned with it; None: its payload
 

@@ -17,6 +17,7 @@ from aucstream.errors import BadSnapshot
 from aucstream.kernels import judging
 from aucstream.kernels.jit import RowCall
 from aucstream.metrics.area import Area
+from service.rows import Numbers
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -42,8 +43,8 @@ class Evaluation:
 
     def update(
         self,
-        signs: Sequence[float],
-        scores: Sequence[float],
+        signs: Numbers,
+        scores: Numbers,
         line: tuple[float, float] | None,
         *,
         judge: bool,
@@ -52,9 +53,14 @@ class Evaluation:
         """Take rows with finite scores; `line` is slope and intercept of the calibration before them.
 
         `given` are the probabilities of rows that were predicted before: those are judged by what
-        was answered then. One a row (None: not predicted), or none at all.
+        was answered then. One a row (None: not predicted), or none at all. Signs and scores are both
+        lists, or both arrays that nobody changes any more.
         """
-        labels = [1 if sign > 0.0 else 0 for sign in signs]
+        labels: Any = (
+            (signs > 0.0).astype(np.uint8)
+            if isinstance(signs, np.ndarray)
+            else [1 if sign > 0.0 else 0 for sign in signs]
+        )
         self.window.extend(labels, scores)
         self.total.extend(labels, scores)
         self.examples += len(signs)
@@ -63,8 +69,8 @@ class Evaluation:
 
     def _judge(
         self,
-        signs: Sequence[float],
-        scores: Sequence[float],
+        signs: Numbers,
+        scores: Numbers,
         line: tuple[float, float] | None,
         given: Sequence[float | None] | None,
     ) -> None:
@@ -74,7 +80,7 @@ class Evaluation:
             _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, math.nan if first is None else first)
         else:
             told = _NONE if given is None else np.array(given, dtype=np.float64)  # None: NaN
-            judging.judge(self.sums, np.array(signs), np.array(scores), slope, intercept, told)
+            judging.judge(self.sums, np.asarray(signs), np.asarray(scores), slope, intercept, told)
         self.judged += len(signs)
 
     def auc(self) -> float | None:

@@ -385,7 +385,7 @@ class Journal:
         size = 0
         taken: list[int] = []
         waited: list[str] = []
-        for row, (id_, sign) in enumerate(zip(append.ids, append.signs, strict=True)):
+        for row, (id_, sign) in enumerate(zip(append.ids, map(float, append.signs), strict=True)):
             if id_ is None:
                 taken.append(row)
                 continue
@@ -427,7 +427,7 @@ class Journal:
                 if do is Do.JOIN:
                     assert there is not None and there.prediction is not None
                     prediction = there.prediction
-                    weight = 1.0 if append.weights is None else append.weights[row]
+                    weight = 1.0 if append.weights is None else float(append.weights[row])
                     features = self._features(append.model, id_, there)
                     done.joined[row] = Joined(id_, features, sign, weight, prediction.score, prediction.probability)
                 taken.append(row)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream import __version__
+from aucstream.block import Block, Floats
 from aucstream.errors import BadSnapshot
 from aucstream.features.columns import Columns, together
 from aucstream.pipeline import Pipeline, RowKind
@@ -24,7 +25,7 @@ from service.commands import Appended, EventRecord, Joined, Kept, Kind, ModelRec
 from service.counts import Counts
 from service.errors import JournalGap, ModelFaulted
 from service.evaluation import Evaluation, part
-from service.rows import EventRow, Features, Rows, features_of, replayed
+from service.rows import EventRow, Features, Numbers, Rows, features_of, replayed
 from service.spec import ModelSpec, etag_of
 
 # The calibration that judges a score (log loss, Brier) is read after each row up to BLOCK, then after
@@ -57,14 +58,15 @@ class Waiting:
 
     appended: Appended | Settled
     features: Sequence[Features]
-    signs: Sequence[float]
-    weights: Sequence[float] | None
+    signs: Numbers  # with the weights arrays where the features are Columns
+    weights: Numbers | None
     given: Sequence[Given] | None
     received_at: float
     size: int
     future: asyncio.Future[Learned] | None = None
     ids: Sequence[str | None] | None = None
     scores: list[float] = field(default_factory=list)
+    block: Block | None = None  # the rows, where they are Columns whose names are all known
 
     def __len__(self) -> int:
         return self.appended.seq_last - self.appended.seq_first + 1
@@ -77,24 +79,23 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
     if appended.taken is None and not joined:
         return Waiting(appended, rows.features, rows.signs, rows.weights, None, at, size, future, rows.ids)
     taken = range(len(rows)) if appended.taken is None else appended.taken
+    ids = None if rows.ids is None else [rows.ids[row] for row in taken]
+    if not joined and isinstance(rows.features, Columns):
+        at_rows = np.array(taken, dtype=np.int64)
+        weights = None if rows.weights is None else np.asarray(rows.weights)[at_rows]
+        signs = np.asarray(rows.signs)[at_rows]
+        return Waiting(appended, rows.features.take(taken), signs, weights, None, at, size, future, ids)
     return Waiting(
         appended,
-        _features_of(rows, taken, joined),
-        [rows.signs[row] for row in taken],
-        None if rows.weights is None else [rows.weights[row] for row in taken],
+        [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken],
+        [float(rows.signs[row]) for row in taken],
+        None if rows.weights is None else [float(rows.weights[row]) for row in taken],
         [_given(joined.get(row)) for row in taken] if joined else None,
         at,
         size,
         future,
-        None if rows.ids is None else [rows.ids[row] for row in taken],
+        ids,
     )
-
-
-def _features_of(rows: Rows, taken: Sequence[int], joined: dict[int, Joined]) -> Sequence[Features]:
-    """Return the features of the rows that were taken."""
-    if not joined and isinstance(rows.features, Columns):
-        return rows.features.take(taken)
-    return [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken]
 
 
 def waiting_settled(settled: Settled) -> Waiting:
@@ -116,7 +117,7 @@ def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
     """Return the rows of a journalled event from seq `first` on."""
     at = Appended(first, event.seq_last, None, {}, {})
     if event.kind == Kind.DISCARD:
-        return Waiting(at, (), (), None, None, event.received_at, 0)
+        return Waiting(at, (), [], None, None, event.received_at, 0)
     if is_columns(event.payload):
         return _columns_replayed(event, at, first - event.seq_first)
     bodies: list[EventRow] = []
@@ -207,6 +208,11 @@ class Model:
     def apply_some(self) -> tuple[int, int]:
         """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended."""
         room = 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
+        first = self.waiting[0] if self.waiting else None
+        if first is not None and isinstance(first.features, Columns):
+            count = min(room, len(first) - len(first.scores))
+            if count > FEW:
+                return self._applied([(first, count)], self._learn_part(first, len(first.scores), count).tolist())
         features: list[Sequence[Features]] = []
         signs: list[float] = []
         weights: list[float] = []
@@ -215,17 +221,17 @@ class Model:
         shares: list[tuple[Waiting, int]] = []
         for waiting in self.waiting:
             start = len(waiting.scores)
-            if not waiting.signs:  # nothing to learn: a slice of its own
+            if not len(waiting.signs):  # nothing to learn: a slice of its own
                 if not shares:
                     shares.append((waiting, min(room, len(waiting) - start)))
                 break
             count = min(room - len(signs), len(waiting) - start)
             stop = start + count
             features.append(waiting.features[start:stop])
-            signs.extend(waiting.signs[start:stop])
+            signs.extend(_listed(waiting.signs[start:stop]))
             if waiting.weights is not None:
                 weighted = True
-                weights.extend(waiting.weights[start:stop])
+                weights.extend(_listed(waiting.weights[start:stop]))
             else:
                 weights.extend([1.0] * count)
             if waiting.given is not None:
@@ -240,7 +246,11 @@ class Model:
             scores = self._learn(together(features), signs, weights if weighted else None, given if predicted else None)
         else:
             scores = [math.nan] * shares[0][1] if shares else []
-        if signs:
+        return self._applied(shares, scores)
+
+    def _applied(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> tuple[int, int]:
+        """Move on by rows that were learned, or that have nothing to learn; answer the requests they end."""
+        if shares and len(shares[0][0].signs):
             self._free_skipped(shares, scores)
         self._advance(len(scores))
         at = freed = 0
@@ -260,11 +270,32 @@ class Model:
         self._answer_repeats()
         return len(scores), freed
 
+    def _learn_part(self, waiting: Waiting, start: int, count: int) -> Floats:
+        """Learn and judge some rows of Columns, to the same numbers as `_learn`."""
+        rows = slice(start, start + count)
+        signs = np.asarray(waiting.signs)
+        weights = None if waiting.weights is None else np.asarray(waiting.weights)
+        if waiting.block is None:
+            assert isinstance(waiting.features, Columns)
+            waiting.block = self.pipeline.block_of(waiting.features, signs, weights)
+        if waiting.block is None:
+            each = None if weights is None else weights[rows]
+            scores = self.pipeline.learn_rows(waiting.features[rows], signs[rows], each)
+        else:
+            scores = self.pipeline.learn_block(waiting.block.rows(start, start + count))
+        known = np.isfinite(scores)
+        if known.all():
+            self.evaluation.update(signs[rows], scores, self._line, judge=self.calibrated)
+        else:
+            self.counts.refuse("non-finite-step", count - int(np.count_nonzero(known)))
+            self.evaluation.update(signs[rows][known], scores[known], self._line, judge=self.calibrated)
+        return scores
+
     def _learn(
         self,
         features: Sequence[Features],
-        signs: Sequence[float],
-        weights: Sequence[float] | None,
+        signs: list[float],
+        weights: list[float] | None,
         given: Sequence[Given] | None,
     ) -> list[float]:
         scores = self._learned_scores(features, signs, weights)
@@ -286,7 +317,7 @@ class Model:
         return scores
 
     def _learned_scores(
-        self, features: Sequence[Features], signs: Sequence[float], weights: Sequence[float] | None
+        self, features: Sequence[Features], signs: list[float], weights: list[float] | None
     ) -> list[float]:
         pipeline = self.pipeline
         if len(signs) <= FEW:
@@ -299,7 +330,7 @@ class Model:
         ).tolist()
         return scores
 
-    def _judge(self, signs: Sequence[float], scores: Sequence[float], given: Sequence[Given] | None) -> None:
+    def _judge(self, signs: list[float], scores: list[float], given: Sequence[Given] | None) -> None:
         probabilities = None if given is None else [None if first is None else first[1] for first in given]
         self.evaluation.update(signs, scores, self._line, judge=self.calibrated, given=probabilities)
 
@@ -486,6 +517,12 @@ class Model:
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
         self.versions = versions
         self._summary_seq = -1
+
+
+def _listed(numbers: Numbers) -> list[float]:
+    """Return numbers as Python's own."""
+    listed: list[float] = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+    return listed
 
 
 def timestamp(seconds: float) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aucstream.block import sign_of
+from aucstream.block import Floats, sign_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told
 from aucstream.features.entries import entries_of
 from service import columns
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_ID_LENGTH = 256
 
 Features = dict[str, Any] | list[Any]
+Numbers = list[float] | Floats
 
 
 class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,8 +95,8 @@ class Rows:
     """
 
     features: Sequence[Features]
-    signs: list[float]
-    weights: list[float] | None
+    signs: Numbers  # with the weights arrays where the features are Columns
+    weights: Numbers | None
     ids: list[str | None] | None
     size: int
     payload: Callable[[Sequence[int] | None], bytes]

@@ -125,9 +125,9 @@ class PlainBatch:
     def line(self, row: int) -> bytes:
         """Return a row as a line of JSON."""
         plain = self.plain
-        weight = 1.0 if plain.weights is None else plain.weights[row]
+        weight = 1.0 if plain.weights is None else float(plain.weights[row])
         id_ = None if plain.ids is None else plain.ids[row]
-        return _encode(LearnBody(plain.features[row], plain.signs[row], weight, id_))
+        return _encode(LearnBody(plain.features[row], float(plain.signs[row]), weight, id_))
 
     def rows(self) -> Rows:
         """Return the rows as the host takes them."""
@@ -234,7 +234,7 @@ class Taking:
                 await asyncio.sleep(0)
             kind = self._decode(batch, items[start : start + STEP_ROWS], model, kind, None)
         tally = Tally(model)
-        if batch.signs:
+        if len(batch):
             learned = await self.host.learn(model, batch.rows(), kind, Mode.ALL, event)
             for row, refusal in learned.appended.refused.items():
                 raise refusal.error(f"/{row}")
@@ -264,7 +264,7 @@ class Taking:
                         kind = self._decode(batch, items, model, kind, tally if skip else None)
                     except AucstreamError as error:
                         refused = error
-                if batch.signs:
+                if len(batch):
                     rows = batch.rows()
                     await self.host.wait_for_room(len(rows), rows.size)
                     flying.append((self.host.learn(model, rows, kind, mode, event), batch))

@@ -176,6 +176,10 @@ class Encoder(abc.ABC):
         for name, _, _ in entries_of(x, path):
             self.check_name(name)
 
+    def has_columns(self, names: Sequence[Name]) -> bool:
+        """Return whether each name has a column, and none of them shares it."""
+        return self._unique() and min(self._columns_of(names), default=0) >= 0
+
     def knows(self, name: Name) -> bool:
         """Return whether `name` has a column."""
         return self._column(name) >= 0

@@ -24,6 +24,8 @@ INDICATOR = 2
 
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
+NEAR = 0.99 * CUT * CUT  # squared: certainly not cut, however the products are rounded,
+TINY = 1e-250  # where they do not underflow
 HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
 RESTARTS = 3.0  # this often: a column may hold values of two scales. Each leaves a mark in COUNT:
 MARK = 2.0**-40
@@ -52,10 +54,12 @@ def enter(j, x, columns):
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
-    if n >= YOUNG and m2 > 0.0:
+    delta = x - mean
+    # Well within reach is told without a root and a division, which cost more than all the rest here.
+    if n >= YOUNG and m2 > 0.0 and not (m2 > TINY and delta * delta * n < NEAR * m2):
         reach = CUT * math.sqrt(m2 / n)
         x = max(mean - reach, min(mean + reach, x))
-    delta = x - mean
+        delta = x - mean
     centre = mean + delta / (n + 1.0)
     spread = m2 + delta * (x - centre)
     if not math.isfinite(spread):

@@ -282,7 +282,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         if len(rows) >= MANY and (weights > 0.0).all():
             mark = self._encoder.mark()
             block = dict_block(self._encoder, rows, signs, weights, learn=True)
-            if not block.values.size or np.abs(block.values).max() < TAME:
+            if _tame(block.values):
                 kept = self.keep() if self._encoder.mark() != mark else None
                 scores = self._learn(block)
                 if kept is None or not np.isnan(scores).any():
@@ -411,6 +411,20 @@ class RankingClassifier(base.MiniBatchClassifier):
                     scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
         return scores
 
+    def block_of(self, rows: Columns, signs: Floats, weights: Floats | None = None) -> Block | None:
+        """Return rows as a block that `learn_block` takes, whole or in parts; None: `learn_rows` alone takes them.
+
+        They need names that are known already, numbers that are no giants, and weights above 0. The block stays
+        good while the model learns.
+        """
+        weights = np.ones(len(rows)) if weights is None else weights
+        tame = (weights > 0.0).all() and self._encoder.has_columns(rows.names) and _tame(rows.values)
+        return dict_block(self._encoder, rows, signs, weights, learn=True) if tame else None
+
+    def learn_block(self, block: Block) -> Floats:
+        """Learn rows made by `block_of`; return as `learn_rows`."""
+        return self._learn(block)
+
     def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
         """Learn one row that `check_rows` has passed; return as `learn_rows` what its row would be."""
         if not isinstance(x, Mapping):
@@ -492,6 +506,10 @@ class RankingClassifier(base.MiniBatchClassifier):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
         snapshot.write(path, self.to_bytes())
+
+
+def _tame(values: Floats) -> bool:
+    return not values.size or bool(max(values.max(), -values.min()) < TAME)
 
 
 def _rows_of(X: Any) -> int:

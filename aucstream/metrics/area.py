@@ -35,8 +35,11 @@ class Area:
         self.window = None if window is None else checked_window("AUC", window)
         self._store: Window | Stream = Stream() if self.window is None else Window(self.window)
         self._buffer = self._store.buffer
+        # Rows that wait: whole arrays, and then single ones, of which `_room` more may come.
+        self._arrays: list[tuple[Labels, Floats]] = []
         self._labels: list[int] = []
         self._scores: list[float] = []
+        self._room = self._buffer
         self._value: float | None = math.nan
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
@@ -63,7 +66,7 @@ class Area:
         self._labels.append(int(y_true) if type(y_true) is bool else label_of(y_true))
         scores.append(y_pred)
         self._value = None
-        if len(scores) >= self._buffer:
+        if len(scores) >= self._room:
             self._flush()
 
     def update_many(self, labels: Any, scores: Any) -> None:
@@ -79,20 +82,36 @@ class Area:
         values = scores_array("AUC.update_many", scores)
         signs = labels_array(labels, values.size)
         if values.size < self._buffer:
-            self.extend(signs.tolist(), values.tolist())
+            self.extend(signs, values)
             return
         self._flush()
         self._add(signs, values)
 
-    def extend(self, labels: Sequence[int], scores: Sequence[float]) -> None:
-        """Add rows that need no check, in order: labels 1 or 0, finite scores. They wait until they are many."""
-        if not scores:
+    def extend(self, labels: Sequence[int] | Labels, scores: Sequence[float] | Floats) -> None:
+        """Add rows that need no check, in order: labels 1 or 0, finite scores. They wait until they are many.
+
+        Both are lists, or both are arrays that nobody changes any more.
+        """
+        if not len(scores):
             return
-        self._labels += labels
-        self._scores += scores
+        if isinstance(scores, np.ndarray):
+            self._gather()
+            self._arrays.append((np.asarray(labels, dtype=np.uint8), scores))
+            self._room -= scores.size
+        else:
+            self._labels += labels
+            self._scores += scores
         self._value = None
-        if len(self._scores) >= self._buffer:
+        if len(self._scores) >= self._room:
             self._flush()
+
+    def _gather(self) -> None:
+        """Put the single rows behind the arrays."""
+        if self._scores:
+            self._arrays.append((np.array(self._labels, dtype=np.uint8), np.array(self._scores, dtype=np.float64)))
+            self._room -= len(self._scores)
+            self._labels.clear()
+            self._scores.clear()
 
     def _add(self, labels: Labels, scores: Floats) -> None:
         if labels.size:
@@ -100,11 +119,11 @@ class Area:
             self._value = None
 
     def _flush(self) -> Window | Stream:
-        if self._scores:
-            labels = np.array(self._labels, dtype=np.uint8)
-            scores = np.array(self._scores, dtype=np.float64)
-            self._labels.clear()
-            self._scores.clear()
+        self._gather()
+        if self._arrays:
+            labels, scores = (np.concatenate(parts) for parts in zip(*self._arrays, strict=True))
+            self._arrays.clear()
+            self._room = self._buffer
             self._store.add(labels, scores)
         return self._store
 
@@ -112,7 +131,7 @@ class Area:
         """Return the AUC, NaN until both classes are present."""
         value = self._value
         if value is None:
-            if len(self._scores) == 1 and type(self._store) is Window:
+            if len(self._scores) == 1 and not self._arrays and type(self._store) is Window:
                 value = self._store.add_one(self._labels.pop(), self._scores.pop())
             else:
                 value = self._flush().auc()
