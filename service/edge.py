@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,33 +30,34 @@ class Edge:
     """Plain ASGI in front of the router."""
 
     def __init__(self, host: ModelHost, router: ASGIApp, watch: Watch) -> None:
-        self._host = host
+        self.host = host
         self._router = router
-        self._watch = watch
+        self.watch = watch
+        self.hot = HotCalls(host)
         self._hot = {
             call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
-            for call, handler in HotCalls(host).handlers.items()
+            for call, handler in self.hot.handlers.items()
         }
         keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
-        self._admission = Admission(host.settings, keyring)
+        self.admission = Admission(host.settings, keyring)
         told = host.settings
-        self._reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
-        self._fixed = [(b"aucstream-durability", host.settings.durability.encode())]
+        self.reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
+        self.fixed = [(b"aucstream-durability", host.settings.durability.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
-        exchange = Exchange(scope, receive, send, self._fixed, self._reading)
-        self._watch.in_flight += 1
+        exchange = Exchange(scope, receive, send, self.fixed, self.reading)
+        self.watch.in_flight += 1
         model: Model | None = None  # of a hot call: it counts what was refused
         try:
-            self._admission.admit(exchange)
+            self.admission.admit(exchange)
             path = exchange.path
             if exchange.method == "POST" and path.startswith(MODELS):
                 name, _, call = path[len(MODELS) :].partition("/")
                 hot = self._hot.get(call)
                 if hot is not None:
                     handler, exchange.route, exchange.rows = hot
-                    model = self._host.model(name)
+                    model = self.host.model(name)
                     exchange.model = name
                     if exchange.query and exchange.rows:
                         checked_query(exchange.query, ())
@@ -71,14 +73,14 @@ class Edge:
         except Disconnected:
             return
         except asyncio.CancelledError:  # the time to stop is over
-            await answer_error(exchange, self._host.not_ready())
+            await answer_error(exchange, self.host.not_ready())
         except Exception as error:  # every exit is a problem document
             if model is not None and isinstance(error, AucstreamError):
                 count_refused(model, error)
             await answer_error(exchange, error)
         finally:
             exchange.release()
-            self._watch.ended(exchange)
+            self.watch.ended(exchange)
 
 
 def count_refused(model: Model, error: AucstreamError) -> None:
@@ -92,15 +94,20 @@ async def answer_error(exchange: Exchange, error: BaseException) -> None:
 
     A message may quote features: the log gets the type and the place only.
     """
-    if entry_of(error) is INTERNAL:
-        told = {"request_id": exchange.request_id.decode()}
-        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
+    status, body, headers = problem_for(exchange, error)
     if exchange.finished:
         return
     if exchange.started:
         raise error  # too late for an answer: the server closes the connection
-    status, body, headers = problem_of(error, exchange.request_id.decode())
     await exchange.answer(status, body, CONTENT_TYPE, headers)
+
+
+def problem_for(exchange: Exchange, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
+    """Return status, body and headers of an exception's answer; an unexpected one is logged."""
+    if entry_of(error) is INTERNAL:
+        told = {"request_id": exchange.request_id.decode()}
+        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
+    return problem_of(error, exchange.request_id.decode())
 
 
 def unrouted(exchange: Exchange, allowed: set[str]) -> Exception:

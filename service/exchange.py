@@ -130,6 +130,15 @@ class Exchange:
             *fixed,
         ]
 
+    def again(self) -> Exchange:
+        """Return the exchange of another request with the very same head, which names no id and no trace of its own."""
+        other = object.__new__(Exchange)
+        other.__dict__.update(self.__dict__)
+        other.began = time.perf_counter()
+        other.request_id = _new_request_id()
+        other.headers = [(b"x-request-id", other.request_id), (b"traceparent", _traceparent(None)), *self.headers[2:]]
+        return other
+
     @property
     def trace_id(self) -> bytes:
         """The trace that this request is part of."""
@@ -274,6 +283,19 @@ class Exchange:
         self, status: int, body: bytes, kind: bytes = JSON, extra: Mapping[str, str] | None = None
     ) -> None:
         """Send a whole answer."""
+        headers = self.head_of(status, body, kind, extra)
+        if extra is None and self.wire is not None and self.method == "POST":
+            self.finished = self.wire.reply(status, b"".join([b"%s: %s\r\n" % header for header in headers]), body)
+            if self.finished:
+                return
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
+        self.finished = True
+
+    def head_of(
+        self, status: int, body: bytes, kind: bytes = JSON, extra: Mapping[str, str] | None = None
+    ) -> list[Header]:
+        """Note a whole answer, which begins now; return its headers."""
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *self.headers]
         if extra:
             headers.extend((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items())
@@ -282,13 +304,7 @@ class Exchange:
         self.started = True
         self.status = status
         self.bytes_out = len(body)
-        if extra is None and self.wire is not None and self.method == "POST":
-            self.finished = self.wire.reply(status, b"".join([b"%s: %s\r\n" % header for header in headers]), body)
-            if self.finished:
-                return
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
-        self.finished = True
+        return headers
 
     async def start(self, status: int, kind: bytes) -> None:
         """Begin an answer whose parts follow by `part`."""

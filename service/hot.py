@@ -5,6 +5,7 @@ They are described in the OpenAPI document by `routes/learning.py` like all othe
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,7 +21,7 @@ from service.exchange import JSON, Exchange
 from service.host import ModelHost
 from service.judging import contributions, judge_known, score
 from service.keys import Role
-from service.model import Model
+from service.model import Learned, Model
 from service.rows import (
     Features,
     Predictions,
@@ -64,12 +65,18 @@ class HotCalls:
     async def learn_one(self, exchange: Exchange, model: Model) -> None:
         """Learn one example; answers when it is durable and applied."""
         exchange.require(JSON)
-        data = await exchange.body(self.settings.max_body_bytes)
+        learned = await self.learning(await exchange.body(self.settings.max_body_bytes), model)
+        await exchange.answer(200, learned_answer(learned))
+
+    def learning(self, data: bytes, model: Model) -> asyncio.Future[Learned]:
+        """Queue the row of a body, or raise what is wrong with it."""
         body = learn_body(data)
+        features: list[Features] = [body.features]
         try:
             sign = checked_row(body, len(data), self.limits)
-            features: list[Features] = [body.features]
-            kind = model.pipeline.check_rows(features, model.kind)
+            kind = model.kind
+            if judge_known(model, body.features) is None:  # a row that can be judged at once has no fault
+                kind = model.pipeline.check_rows(features, kind)
         except AucstreamError as error:
             raise located(error) from None
         rows = Rows(
@@ -80,20 +87,7 @@ class HotCalls:
             len(data),
             lambda _taken: compact(data),
         )
-        learned = await self.host.learn(model, rows, kind, Mode.ALL)
-        appended = learned.appended
-        if learned.scores:
-            score = learned.scores[0]
-            if not math.isfinite(score):
-                raise NonFiniteStep("row", [0], np.array(learned.scores))
-            answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
-        elif appended.refused:
-            raise appended.refused[0].error()
-        elif appended.skipped:
-            raise NonFiniteStep("row", [0], np.array([math.nan]))
-        else:
-            answer = b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
-        await exchange.answer(200, answer)
+        return self.host.learn(model, rows, kind, Mode.ALL)
 
     async def label_one(self, exchange: Exchange, model: Model) -> None:
         """Learn the prediction that waits under an id; answers when that is durable and applied."""
@@ -153,7 +147,34 @@ class HotCalls:
             assert before is not None
             if first != before[1:]:  # contributions belong to the score they add up to
                 first, told = before[1:], None
-        answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
-        if told is not None:
-            answer += b',"contributions":%s' % _encode(told)
-        await exchange.answer(200, answer + b"}")
+        await exchange.answer(200, _predicted(first, told))
+
+    def predicted(self, data: bytes, model: Model) -> bytes | None:
+        """Return the answer to a row without an id, with numbers under known names; None: `predict_one` says more."""
+        body = predict_body(data)
+        if body.id is not None or body.explain:
+            return None
+        if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
+            check_features(body.features, self.limits)
+        judged = judge_known(model, body.features)
+        return None if judged is None else _predicted((*judged, model.seq), None)
+
+
+def learned_answer(learned: Learned) -> bytes:
+    """Return the answer of learn-one, or raise what became of its row."""
+    appended = learned.appended
+    if learned.scores:
+        score = learned.scores[0]
+        if not math.isfinite(score):
+            raise NonFiniteStep("row", [0], np.array(learned.scores))
+        return b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
+    if appended.refused:
+        raise appended.refused[0].error()
+    if appended.skipped:
+        raise NonFiniteStep("row", [0], np.array([math.nan]))
+    return b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
+
+
+def _predicted(first: tuple[float, float | None, int], told: dict[str, float] | None) -> bytes:
+    answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
+    return answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told)

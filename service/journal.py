@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -57,6 +57,7 @@ from service.spec import PendingSpec
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
 CHECKPOINT_PAGES = 1_000  # of the WAL, before they are moved into the file
+RUN_ROWS = 128  # single rows that become one event
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
@@ -249,8 +250,11 @@ class Journal:
         db.execute("BEGIN IMMEDIATE")
         self._joined = 0
         outcomes: list[Outcome] = []
-        for command in commands:
+        for run in _runs(commands):
+            command = run[0]
             match command:
+                case Append() if len(run) > 1:
+                    outcomes += self._append_rows(cast("Sequence[Append]", run))
                 case Append():
                     outcomes.append(self._append(command))
                 case Keep():
@@ -356,6 +360,15 @@ class Journal:
             done.seq_first, done.seq_last = before + 1, before + rows
             self._event(append.model, append.kind, rows, lambda: self._payload(append, done), at)
         return done
+
+    def _append_rows(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append single rows as one event: to write an event costs more than to write a row of it."""
+        model = appends[0].model
+        first = self._seq[model] + 1
+        pending = self.ids.waiting[model]
+        payload = lambda: b"\n".join([append.payload(None) for append in appends])  # noqa: E731
+        self._event(model, Kind.LEARN, len(appends), payload, appends[-1].received_at)
+        return [Appended(seq, seq, None, {}, {}, pending=pending) for seq in range(first, first + len(appends))]
 
     def _known(self, model: int, ids: Sequence[str | None], at: float) -> tuple[dict[str, Known | None], list[Settled]]:
         """Return what is known of these ids; what of them is due expires first, as far as there is room for it."""
@@ -620,6 +633,25 @@ class Journal:
             self._db.execute("DELETE FROM models WHERE model = ?", (model,))
             self._count_models()
         self._db.execute("COMMIT")
+
+
+def _runs(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
+    """Cut commands into those that are carried out together: single rows of one model, without ids, in a row."""
+    start = 0
+    while start < len(commands):
+        first, stop = commands[start], start + 1
+        if isinstance(first, Append) and _is_row(first):
+            while stop < len(commands) and stop - start < RUN_ROWS:
+                next_ = commands[stop]
+                if not (isinstance(next_, Append) and next_.model == first.model and _is_row(next_)):
+                    break
+                stop += 1
+        yield commands[start:stop]
+        start = stop
+
+
+def _is_row(append: Append) -> bool:
+    return len(append.signs) == 1 and append.ids is None and append.kind is Kind.LEARN and append.line is None
 
 
 def _is_due(known: Known | None, at: float) -> bool:

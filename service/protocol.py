@@ -14,7 +14,7 @@ import http
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import httptools
 from starlette.types import Message
@@ -35,6 +35,9 @@ from service.errors import (
 from service.exchange import BROKEN, WIRE, Exchange, Header, Reading, late
 from service.problems import CONTENT_TYPE, TABLE, problem_of
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.lane import Lane
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
 LINGER_SECONDS = 2.0  # for a refused client to read its answer
@@ -76,6 +79,7 @@ class Gate:
     refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
     fixed: list[Header] = field(default_factory=list)  # headers of every answer
     ended: Callable[[Exchange], None] | None = None  # told of what was refused here
+    lane: Lane | None = None  # serves requests whose head came before
 
 
 class Ended(asyncio.Event):
@@ -111,6 +115,11 @@ class Protocol(HttpToolsProtocol):
         self._dropping = False  # nothing more is parsed
         self._last: ServiceError | None = None  # to be told after the answers that are due
         self._active: RequestResponseCycle | None = None
+        self._head: bytes | None = None  # of the request being served, where nothing else came with it
+        self._behind = 0  # bytes that came behind that head
+        self._waits = False  # a request in the lane is not answered yet
+        self._held = b""  # what came meanwhile
+        self._closes = False  # after that answer
         gate = self.gate
         self._refused = gate.serving >= gate.connections  # from the start
         self._lingers = False  # answered for the last time
@@ -132,6 +141,9 @@ class Protocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer what has come whole before the client ended its side: it may still read, and must know."""
+        if self._waits:
+            self._closes = not self._held
+            return True
         cycle = self.cycle
         waits = cycle is not None and not (cycle.more_body or cycle.response_complete)
         if not waits or cycle.scope["method"] != "POST":
@@ -147,8 +159,13 @@ class Protocol(HttpToolsProtocol):
                 self._write(Overloaded("connections", f"at most {self.gate.connections} at once: try again later"))
                 self.transport.write_eof()
             return
+        if self._waits:
+            self._held += data
+            self.flow.pause_reading()
+            return
+        begins = self._expected == DONE or self._received == 0
         self._received += len(data)
-        if self._dropping:
+        if self._dropping or (begins and self._serve(data)):
             return
         before = self._expected
         self._unset_keepalive_if_required()
@@ -183,6 +200,56 @@ class Protocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         return b"\r\n".join([line, *lines, b"", b""])
 
+    def _serve(self, data: bytes) -> bool:
+        """Serve one whole request whose head came before; False: nothing was done, it must be parsed."""
+        self._head = None
+        lane = self.gate.lane
+        answered = self.cycle is None or (self.cycle.response_complete and not self.pipeline)
+        if lane is None or not answered or self.flow.write_paused or self.transport.is_closing():
+            return False
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        text = data[:end]
+        head = lane.heads.get(text)
+        if head is None:
+            self._head, self._behind = text, len(data) - end - 4  # to be remembered, if it is served well
+            return False
+        body = data[end + 4 :]
+        if len(body) != head.length or not head.serve(self, head, body):
+            return False
+        self._expected = DONE
+        self._since = self.loop.time()
+        return True
+
+    def wait(self) -> None:
+        """Take no further request until `write_answer`."""
+        self._waits = True
+        self._unset_keepalive_if_required()
+
+    def write_answer(self, status: int, head: bytes, body: bytes) -> None:
+        """Write the answer of a request that the lane served."""
+        waited, self._waits = self._waits, False
+        if not self.transport.is_closing():
+            self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], self._always(), head, body))
+        HttpToolsProtocol.on_response_complete(self)
+        self._since = self.loop.time()
+        if self._closes:
+            self.transport.close()
+        elif waited and self._held:
+            held, self._held = self._held, b""
+            self.data_received(held)
+
+    def _always(self) -> bytes:
+        return b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
+
+    def shutdown(self) -> None:
+        """Close when what is being served is answered."""
+        if self._waits:
+            self._closes = True
+        else:
+            super().shutdown()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active = cycle
         super()._start_asgi_task(cycle, app)
@@ -205,8 +272,9 @@ class Protocol(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        always = b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
-        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], always, head, body))
+        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], self._always(), head, body))
+        if self._head is not None and status == http.HTTPStatus.OK and self.gate.lane is not None:
+            self.gate.lane.remember(self._head, self._behind, cycle.scope)
         cycle.message_event.set()
         cycle.on_response()
         return True
@@ -296,7 +364,7 @@ class Protocol(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Called about twice a second: close a connection whose client is too slow."""
-        if self._lingers or self.transport.is_closing():
+        if self._lingers or self._waits or self.transport.is_closing():
             return
         if self.flow.write_paused:
             unsent = self.transport.get_write_buffer_size()

@@ -19,6 +19,7 @@ import uvicorn
 
 from service.app import Service, create_app
 from service.directory import DataDirectory
+from service.lane import Lane
 from service.logs import Sink
 from service.protocol import LINGERING, Protocol, protocol_of
 from service.settings import Settings
@@ -103,6 +104,7 @@ def server_of(app: Service, settings: Settings) -> Server:
     protocol = protocol_of(settings)
     app.watch.gate = protocol.gate
     protocol.gate.ended = app.watch.refused
+    protocol.gate.lane = Lane(app.edge)
     config = uvicorn.Config(
         app,
         host=settings.host,
