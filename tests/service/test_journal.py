@@ -10,7 +10,7 @@ import pytest
 
 from service.commands import Append, Appended, CreateModel, DropModel, Keep, Kept, Kind, Mode, Prune
 from service.errors import StartRefused
-from service.journal import Journal
+from service.journal import RUN_ROWS, Journal
 from service.rules import Prediction, Refusal, Refused
 from service.spec import PendingSpec
 
@@ -67,6 +67,31 @@ def test_events_of_one_transaction_follow_each_other(tmp_path: Path) -> None:
     ]
     assert [event.seq_first for event in journal.events(model, 2)] == [1, 4]
     assert [event.seq_first for event in journal.events(model, 3)] == [4]
+    journal.close()
+
+
+def test_single_rows_of_one_model_that_follow_each_other_are_one_event(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "j")
+    model, other = created(journal), created(journal, "o")
+    rows = [
+        Append(number, Kind.LEARN, lambda _taken, at=at: b"%d" % at, [1.0], ids, Mode.ALL, 2.0 + at)  # type: ignore[misc]
+        for at, (number, ids) in enumerate(
+            [(model, None)] * 3 + [(other, None)] + [(model, ["a"])] + [(model, None)] * (RUN_ROWS + 1)
+        )
+    ]
+    found = [each for each in journal.commit(rows) if isinstance(each, Appended)]
+    seqs = [each.seq_first for each, row in zip(found, rows, strict=True) if row.model == model]
+    assert seqs == list(range(1, len(rows)))
+    assert all(each.seq_first == each.seq_last and each.taken is None for each in found if each is not found[4])
+    events = list(journal.events(model, 0))
+    assert [(e.seq_first, e.seq_last, e.received_at) for e in events] == [
+        (1, 3, 4.0),
+        (4, 4, 6.0),
+        (5, 4 + RUN_ROWS, 6.0 + RUN_ROWS),
+        (5 + RUN_ROWS, 5 + RUN_ROWS, 7.0 + RUN_ROWS),
+    ]
+    assert [e.payload for e in events][:2] == [b"0\n1\n2", b"4"]
+    assert [(e.seq_first, e.payload) for e in journal.events(other, 0)] == [(1, b"3")]
     journal.close()
 
 
