@@ -8,12 +8,10 @@ become one matrix; others become the lines of JSON that mean the same, and are t
 from __future__ import annotations
 
 import asyncio
-import enum
 import importlib
 import math
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +22,7 @@ from aucstream.errors import AucstreamError
 from aucstream.features.columns import Columns
 from service.errors import BodyTooLarge, InvalidBody, MalformedArrow, UnsupportedMedia, pointer_of
 from service.exchange import ARROW
+from service.plain import Call, Plain
 from service.rows import Item, RowLimits, checked_id
 from service.wording import names_in
 
@@ -348,14 +347,6 @@ class Batches:
         return batch
 
 
-class Call(enum.Enum):
-    """What the rows are for."""
-
-    LEARN = enum.auto()
-    PREDICT = enum.auto()
-    LABEL = enum.auto()
-
-
 class Shape:
     """What the columns of a stream are: fields of the body of a row, or features.
 
@@ -432,18 +423,6 @@ def _kind_of(pa: Any, kind: Any, tokens: list[str], *, numbers: bool = False) ->
 
 def _refused(tokens: Sequence[str], expected: str) -> InvalidBody:
     return InvalidBody("column", expected, pointer=pointer_of(names_in(tokens)))
-
-
-@dataclass(slots=True)
-class Plain:
-    """Rows that are all numbers, and have no fault as far as can be told without the model."""
-
-    features: Columns
-    signs: Floats
-    weights: Floats | None
-    ids: list[str | None] | None
-    places: range
-    lines: Callable[[], list[Item]]
 
 
 class Batch:

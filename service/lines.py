@@ -1,8 +1,28 @@
-"""Lines of a body that comes in parts, each under a limit, with their numbers."""
+"""Lines of a body that comes in parts, each under a limit, with their numbers; as matrices where they are plain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from aucstream.errors import AucstreamError
+from aucstream.io.json_rows import JsonRows, PlainRows
+from service.plain import Call, Plain
+from service.rows import Item, RowLimits, checked_row, learn_body, predict_body
+
+STEP_ROWS = 256  # rows that are decoded or scored one by one before the loop looks elsewhere: about a millisecond
+PLAIN_ROWS = 2_048  # the same for rows that are one matrix, and one event
+FEW = 16  # plain rows between two parts of the body, or
+MANY = 64  # between other lines, that are worth an event of their own
+LONGEST = 1 << 16  # bytes of a line that is looked at for its shape, which takes milliseconds
+
+SPACE = 32
+_BLANK = re.compile(rb"\s+")
+
+Accepts = Callable[[bytes], bool]
 
 
 class LineReader:
@@ -10,37 +30,139 @@ class LineReader:
 
     A line over `limit` bytes comes as None in its place, and its rest is dropped as it comes.
     Blank lines are counted and left out.
+
+    Parameters
+    ----------
+    limit : int
+    accepts : callable or None
+        Tells of a line whether others that differ from it in their numbers only may come as a matrix.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, accepts: Accepts | None = None) -> None:
         self._limit = limit
+        self._accepts = accepts
+        self._reader = JsonRows()
         self._rest = b""
-        self._number = 0
+        self._number = 0  # lines so far
         self._dropping = False
 
-    def feed(self, part: bytes) -> Iterator[tuple[int, bytes | None]]:
-        """Yield (line number from 1, line) for each line that ends in this part."""
-        pieces = part.split(b"\n")
-        pieces[0] = self._rest + pieces[0]
-        rest = pieces.pop()
-        limit = self._limit
-        number = self._number
-        dropping = self._dropping
-        for piece in pieces:
-            number += 1
-            if dropping or len(piece) > limit:
-                dropping = False
-                yield number, None
-            elif piece and not piece.isspace():
-                yield number, piece
-        self._number = number
-        self._dropping = dropping
-        if self._dropping or len(rest) > self._limit:
+    def feed(self, part: bytes) -> Iterator[list[Item] | Plain]:
+        """Yield the lines that end in this part, in order: some as (line number from 1, line), some as a matrix."""
+        end = part.rfind(b"\n") + 1
+        data = self._rest + part[:end] if end else b""
+        self._rest = part[end:] if end else self._rest + part
+        items: list[Item] = []
+        at = 0
+        while at < len(data):
+            if data[at] <= SPACE and not self._dropping and (blank := self._blank(data, at)) > at:
+                self._number += data.count(b"\n", at, blank)
+                at = blank
+                continue
+            stop = data.index(b"\n", at)
+            rows = None if self._dropping else self._plain(data, at, stop)
+            if rows is None:
+                self._number += 1
+                if self._dropping or stop - at > self._limit:
+                    self._dropping = False
+                    items.append((self._number, None))
+                else:
+                    items.append((self._number, data[at:stop]))
+                at = stop + 1
+            else:
+                whole = at == 0 and rows.end == len(data)
+                if len(rows) >= (FEW if whole else MANY):
+                    if items:
+                        yield items
+                        items = []
+                    yield self._matrix(data, rows)
+                else:
+                    items += _lines_of(data, rows.starts, self._number + 1)
+                self._number += len(rows)
+                at = rows.end
+            if len(items) >= STEP_ROWS:
+                yield items
+                items = []
+        if items:
+            yield items
+        if self._dropping or len(self._rest) > self._limit:
             self._dropping = True
-            rest = b""
-        self._rest = rest
+            self._rest = b""
 
-    def end(self) -> Iterator[tuple[int, bytes | None]]:
+    def end(self) -> Iterator[list[Item] | Plain]:
         """Yield the last line, which no newline ends."""
         if self._rest or self._dropping:
             yield from self.feed(b"\n")
+
+    def _blank(self, data: bytes, at: int) -> int:
+        """Return where the blank lines from a place on end, as far as none can be too long."""
+        text = _BLANK.match(data, at, at + self._limit + 1)
+        return at if text is None else data.rfind(b"\n", at, text.end()) + 1 or at
+
+    def _plain(self, data: bytes, at: int, stop: int) -> PlainRows | None:
+        """Return the plain rows from a place on, where a line ends at `stop`; None: that line is none."""
+        if self._accepts is None:
+            return None
+        reader = self._reader
+        rows = reader.read(data, at, PLAIN_ROWS)
+        if rows is None:
+            line = data[at:stop]
+            if not (reader.passes or self._is_plain(line)) or not reader.learn(line):
+                return None
+            rows = reader.read(data, at, PLAIN_ROWS)
+        if rows is None or int(np.diff(rows.starts).max()) - 1 <= self._limit:
+            return rows
+        short = int(np.argmax(np.diff(rows.starts) - 1 > self._limit))  # the row after these is too long
+        return reader.read(data, at, short) if short else None
+
+    def _is_plain(self, line: bytes) -> bool:
+        return len(line) <= min(self._limit, LONGEST) and self._accepts is not None and self._accepts(line)
+
+    def _matrix(self, data: bytes, rows: PlainRows) -> Plain:
+        first, starts = self._number + 1, rows.starts
+        weights = None if rows.weights is None or (rows.weights == 1.0).all() else rows.weights
+        ids: list[str | None] | None = None
+        if rows.ids is not None:
+            ids = [data[a:b].decode() for a, b in rows.ids.tolist()]
+        signs = np.empty(0) if rows.signs is None else rows.signs
+        places = range(first, first + len(rows))
+        return Plain(rows.columns, signs, weights, ids, places, lambda: _lines_of(data, starts, first))
+
+
+def _lines_of(data: bytes, starts: np.ndarray, number: int) -> list[Item]:
+    """Return the lines that begin where it says, without their line feeds; `number` is that of the first."""
+    edges = starts.tolist()
+    return [(number + row, data[a : b - 1]) for row, (a, b) in enumerate(pairwise(edges))]
+
+
+def accepts(call: Call, limits: RowLimits) -> Accepts | None:
+    """Return what tells whether a line is a good row, and those that differ from it in their numbers only, too."""
+
+    def learned(line: bytes) -> bool:
+        body = learn_body(line)
+        checked_row(body, len(line), limits)
+        return _in_limits(body.features, limits)
+
+    def scored(line: bytes) -> bool:
+        body = predict_body(line)
+        return body.id is None and not body.explain and _in_limits(body.features, limits)
+
+    tells = {Call.LEARN: learned, Call.PREDICT: scored}.get(call)
+    if tells is None:
+        return None
+
+    def without_error(line: bytes) -> bool:
+        try:
+            return tells(line)
+        except AucstreamError:
+            return False
+
+    return without_error
+
+
+def _in_limits(features: object, limits: RowLimits) -> bool:
+    """Return whether all numbers may stand under these names."""
+    return (
+        isinstance(features, dict)
+        and len(features) <= limits.features
+        and all(len(name) <= limits.name_length for name in features)
+    )

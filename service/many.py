@@ -8,17 +8,16 @@ from typing import Any
 
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
-from service.arrow import Batches, Call, Limits, Plain
+from service.arrow import Batches, Limits
 from service.errors import BodyTooLarge, InvalidQuery, ServiceError
 from service.exchange import Exchange
-from service.lines import LineReader
+from service.lines import LineReader, accepts
 from service.model import Model
+from service.plain import Call, Plain
 from service.problems import detail_of, field_errors
 from service.query import checked_query
 from service.rows import Item, RowLimits, raw_list
 from service.settings import Settings
-
-STEP_ROWS = 256  # rows decoded or scored before the loop looks elsewhere: about a millisecond
 
 
 class Bodies:
@@ -36,19 +35,17 @@ class Bodies:
         exchange.rows = len(raws)
         return [(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
-    async def lines(self, exchange: Exchange) -> AsyncIterator[list[Item]]:
-        """Yield the rows of NDJSON, some at a time."""
-        reader = LineReader(self.settings.max_line_bytes)
+    async def lines(self, exchange: Exchange, call: Call) -> AsyncIterator[list[Item] | Plain]:
+        """Yield the rows of NDJSON, some at a time: as one matrix where they are plain, else as lines."""
+        reader = LineReader(self.settings.max_line_bytes, accepts(call, self.limits))
         async for chunk in exchange.chunks():
-            items: list[Item] = list(reader.feed(chunk))
-            exchange.rows += len(items)
-            for start in range(0, len(items), STEP_ROWS):
-                yield items[start : start + STEP_ROWS]
+            for part in reader.feed(chunk):
+                exchange.rows += len(part)
+                yield part
                 await asyncio.sleep(0)
-        items = list(reader.end())
-        exchange.rows += len(items)
-        if items:
-            yield items
+        for part in reader.end():
+            exchange.rows += len(part)
+            yield part
 
     async def arrow(self, exchange: Exchange, pa: Any, call: Call) -> AsyncIterator[list[Item] | Plain]:
         """Yield the rows of an Arrow stream: as one matrix where they are plain, else as lines."""

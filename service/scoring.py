@@ -12,15 +12,17 @@ from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from service.admission import require
 from service.answers import Answer, LineAnswers, answers_for, prediction, refused_part
-from service.arrow import Call, Plain, pyarrow
+from service.arrow import pyarrow
 from service.commands import Mode
 from service.errors import BodyTooLarge, Forbidden, InvalidBody, InvalidQuery, NonFiniteScore, Overloaded, RowsRefused
 from service.exchange import ARROW, JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.judging import score
 from service.keys import Role
-from service.many import STEP_ROWS, Bodies, Refused, form_of, on_error
+from service.lines import STEP_ROWS
+from service.many import Bodies, Refused, form_of, on_error
 from service.model import Model
+from service.plain import Call, Plain
 from service.rows import Item, PredictBody, Predictions, RowLimits, check_features, checked_id, located, predict_body
 
 SPOOL_BYTES = 1 << 20  # an NDJSON answer longer than this waits on disk until its request has ended
@@ -46,7 +48,9 @@ class Scoring:
                 raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._predict_array(exchange, model)
         elif kind == NDJSON:
-            await self._predict_stream(exchange, model, self.bodies.lines(exchange), LineAnswers(), skip=skip)
+            await self._predict_stream(
+                exchange, model, self.bodies.lines(exchange, Call.PREDICT), LineAnswers(), skip=skip
+            )
         else:
             pa = await pyarrow()
             answers = answers_for(exchange, pa)

@@ -13,14 +13,16 @@ import msgspec
 from aucstream.block import sign_of
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
-from service.arrow import Call, Plain, pyarrow
+from service.arrow import pyarrow
 from service.columns import payload_of
 from service.commands import Kind, Mode
 from service.errors import BodyTooLarge, Disconnected, InvalidBody, InvalidQuery, RowsRefused
 from service.exchange import ARROW, JSON, NDJSON, Exchange
 from service.host import ModelHost
-from service.many import STEP_ROWS, Bodies, Refused, form_of, on_error
+from service.lines import STEP_ROWS
+from service.many import Bodies, Refused, form_of, on_error
 from service.model import Learned, Model
+from service.plain import Call, Plain
 from service.problems import MAX_ERRORS, detail_of, field_errors
 from service.rows import (
     Features,
@@ -104,9 +106,11 @@ class Batch:
 class PlainBatch:
     """Rows of one form on their way to the journal, in the place of a Batch of them."""
 
-    def __init__(self, plain: Plain) -> None:
-        self.plain = plain
+    def __init__(self, plain: Plain) -> None:  # which is not kept: behind it is a part of the body
+        self.features = plain.features
         self.signs = plain.signs
+        self.weights = plain.weights
+        self.ids = plain.ids
         self.places: Sequence[int] = plain.places
 
     def __len__(self) -> int:
@@ -115,25 +119,22 @@ class PlainBatch:
     @property
     def with_ids(self) -> bool:
         """Whether any row has an id."""
-        return self.plain.ids is not None
+        return self.ids is not None
 
     def payload(self, taken: Sequence[int] | None) -> bytes:
         """Return these rows as the journal keeps rows of one form."""
-        plain = self.plain
-        return payload_of(plain.features, plain.signs, plain.weights, plain.ids, taken)
+        return payload_of(self.features, self.signs, self.weights, self.ids, taken)
 
     def line(self, row: int) -> bytes:
         """Return a row as a line of JSON."""
-        plain = self.plain
-        weight = 1.0 if plain.weights is None else float(plain.weights[row])
-        id_ = None if plain.ids is None else plain.ids[row]
-        return _encode(LearnBody(plain.features[row], float(plain.signs[row]), weight, id_))
+        weight = 1.0 if self.weights is None else float(self.weights[row])
+        id_ = None if self.ids is None else self.ids[row]
+        return _encode(LearnBody(self.features[row], float(self.signs[row]), weight, id_))
 
     def rows(self) -> Rows:
         """Return the rows as the host takes them."""
-        plain = self.plain
-        size = plain.features.values.nbytes + len(self)
-        return Rows(plain.features, plain.signs, plain.weights, plain.ids, size, self.payload, self.line)
+        size = self.features.values.nbytes + len(self)
+        return Rows(self.features, self.signs, self.weights, self.ids, size, self.payload, self.line)
 
 
 class Tally:
@@ -215,14 +216,15 @@ class Taking:
     async def _take_many(self, exchange: Exchange, model: Model, event: Kind) -> None:
         skip = on_error(exchange)
         kind = exchange.require(JSON, NDJSON, ARROW)
+        call = Call.LABEL if event is Kind.LABEL else Call.LEARN
         if kind == JSON:
             if skip:
                 raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._take_array(exchange, model, event)
         elif kind == NDJSON:
-            await self._take_stream(exchange, model, event, self.bodies.lines(exchange), skip=skip)
+            await self._take_stream(exchange, model, event, self.bodies.lines(exchange, call), skip=skip)
         else:
-            rows = self.bodies.arrow(exchange, await pyarrow(), Call.LABEL if event is Kind.LABEL else Call.LEARN)
+            rows = self.bodies.arrow(exchange, await pyarrow(), call)
             await self._take_stream(exchange, model, event, rows, skip=skip)
 
     async def _take_array(self, exchange: Exchange, model: Model, event: Kind) -> None:

@@ -106,15 +106,18 @@ class JsonRows:
         """Whether there is a shape."""
         return self._shape is not None
 
+    @property
+    def passes(self) -> bool:
+        """Whether `learn` passes the next line over, whatever it is."""
+        return not COMPILED or self._passed < self._wait
+
     def learn(self, line: bytes) -> bool:
         """Take the shape of a line, without its line feed, that a JSON reader has taken without complaint.
 
         It must have refused a name that stands twice, or be one for which the last of them counts. Returns whether
         there is a shape now.
         """
-        if not COMPILED:
-            return False
-        if self._passed < self._wait:
+        if self.passes:
             self._passed += 1
             return False
         self._wait = 0 if self._taken > self._wait else min(2 * self._wait + 1, LONGEST_WAIT)

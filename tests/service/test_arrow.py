@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aucstream.errors import AucstreamError
-from service.arrow import Batches, Call, Limits, Plain
+from service.arrow import Batches, Limits
 from service.columns import is_columns
+from service.plain import Call, Plain
 from service.rows import RowLimits
 
 from .running import NDJSON, Direct, problem
