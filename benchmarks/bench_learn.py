@@ -2,7 +2,8 @@
 
     python benchmarks/bench_learn.py [--rounds 5] [--seconds 0.15] [--json FILE] [ways ...]
 
-Ways: `rows` (learn_one, score_one and predict_proba_one over dicts), `blocks` (partial_fit).
+Ways: `rows` (learn_one, score_one and predict_proba_one over dicts), `learners` (learn_one of every learner),
+`blocks` (partial_fit).
 
 In each round every contestant runs in a process of its own, one after the other, so that other load
 on the machine meets all of them; a round's ratio is that of its two neighbours in time. Shown are the
@@ -25,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from aucstream.registry import LEARNERS as REGISTRY
+
 Pass = Callable[[], int]  # one short pass; returns its rows
 
 WIDTHS = (10, 100, 1000)
@@ -34,7 +37,8 @@ BATCH = 1000
 
 OURS = (*LEARNERS, "Standardize, SOLAM", "AutoScale, SOLAM")
 RIVER, SCALED_RIVER, SKLEARN = "River LR", "River StandardScaler, LR", "sklearn SGDClassifier"
-PEER = {**dict.fromkeys(LEARNERS, RIVER), OURS[4]: SCALED_RIVER, OURS[5]: SCALED_RIVER}
+EVERY = tuple(entry.class_name for entry in REGISTRY.values())
+PEER = {**dict.fromkeys(EVERY, RIVER), OURS[4]: SCALED_RIVER, OURS[5]: SCALED_RIVER}
 
 
 def model_of(name: str) -> Any:
@@ -97,7 +101,7 @@ def row_passes(name: str, width: int) -> dict[str, Pass]:
         return n
 
     passes: dict[str, Pass] = {"learn_one": learn, "predict_proba_one": probability}
-    if name in OURS:  # a pipeline of River has a score_one too, for detectors of anomalies
+    if name in PEER:  # a pipeline of River has a score_one too, for detectors of anomalies
         passes["score_one"] = score
     return passes
 
@@ -153,7 +157,9 @@ def block_passes(name: str, shape: str) -> dict[str, Pass]:
 
 def contest(way: str, name: str, size: str, seconds: float) -> dict[str, float]:
     """Return microseconds a row of each pass: the fastest, in processor time, that `seconds` allow."""
-    passes = row_passes(name, int(size)) if way == "rows" else block_passes(name, size)
+    passes = block_passes(name, size) if way == "blocks" else row_passes(name, int(size))
+    if way == "learners":
+        passes = {"learn_one": passes["learn_one"]}
     found = {}
     for label, run in passes.items():
         run()
@@ -178,6 +184,8 @@ def contestants(way: str) -> list[tuple[str, str]]:
         return [
             (name, str(d)) for d in WIDTHS for name in (*LEARNERS[:1], RIVER, *LEARNERS[1:], *OURS[4:], SCALED_RIVER)
         ]
+    if way == "learners":
+        return [(name, str(d)) for d in WIDTHS for name in (RIVER, *EVERY)]
     return [(name, shape) for shape in BLOCKS for name in (SKLEARN, "SOLAM", RIVER, *LEARNERS[1:])]
 
 
@@ -245,7 +253,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Run the contests and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ways", nargs="*", metavar="way", help="rows, blocks; both where none is given")
+    parser.add_argument("ways", nargs="*", metavar="way", help="rows, learners, blocks; all where none is given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.15, help="of processor time for each pass in each round")
     parser.add_argument("--json", type=Path, help="write all figures here too")
@@ -255,7 +263,7 @@ def main() -> None:
         print(json.dumps(contest(*told.contest, told.seconds)))
         return
     lines = []
-    for way in told.ways or ["rows", "blocks"]:
+    for way in told.ways or ["rows", "learners", "blocks"]:
         lines += compared(rounds(way, told.rounds, told.seconds))
     if told.json:
         told.json.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from aucstream.kernels import l1ball
 from aucstream.kernels.jit import jit
-from aucstream.kernels.l1ball import GAM, HEAP_N, HEAP_ON, LIVE, MASS, PSI, REBASE, TH
+from aucstream.kernels.l1ball import GAM, HEAP_N, LIVE, MASS, PSI, REBASE, TH
 
 # layout of `ball` after l1ball's
 PI, ZSUM_POS, SIGN_POS, ZSUM_NEG, SIGN_NEG = range(l1ball.SIZE, l1ball.SIZE + 5)
@@ -37,12 +37,8 @@ def signed_sums(idx, x, z):
             j = k
         else:
             j = idx[k]
-        if z[j] > 0.0:
-            first += x[k] * z[j]
-            second += x[k]
-        elif z[j] < 0.0:
-            first += x[k] * z[j]
-            second -= x[k]
+        first += x[k] * z[j]
+        second += x[k] * l1ball.sign_of(z[j])
     return first, second
 
 
@@ -60,49 +56,58 @@ def largest(idx, x, ratio, sums_pos, sums_neg):
 
 
 @jit
-def _count(j, factor, z, sums_pos, sums_neg, ball):
-    """Take weight j into the sums over live weights (factor 1) or out of them (-1); writes ball."""
-    zj = z[j]
-    if zj == 0.0:
-        return
-    sign = factor if zj > 0.0 else -factor
-    ball[ZSUM_POS] += factor * zj * sums_pos[j]
-    ball[ZSUM_NEG] += factor * zj * sums_neg[j]
-    ball[SIGN_POS] += sign * sums_pos[j]
-    ball[SIGN_NEG] += sign * sums_neg[j]
-
-
-@jit
 def move(idx, x, c, z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball):
     """Add c pi x to the weights; writes all arrays but the class sums."""
+    th, gam, psi = ball[TH], ball[GAM], ball[PSI]
+    mass = live = zsum_pos = zsum_neg = sign_pos = sign_neg = 0.0
     for k in range(x.size):
         if idx is None:
             j = k
         else:
             j = idx[k]
         change = c * x[k]
-        if change != 0.0:
-            _count(j, -1.0, z, sums_pos, sums_neg, ball)
-            l1ball.place(j, change, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
-            _count(j, 1.0, z, sums_pos, sums_neg, ball)
+        if change == 0.0:
+            continue
+        total[j] += l1ball.owed(z[j], gam - gam_at[j], psi - psi_at[j])
+        gam_at[j] = gam
+        psi_at[j] = psi
+        before = z[j]
+        after, old, new = l1ball.shifted(before, change, th)
+        z[j] = after
+        turned = l1ball.sign_of(new) - l1ball.sign_of(old)
+        mass += abs(new) - abs(old)
+        live += abs(l1ball.sign_of(new)) - abs(l1ball.sign_of(old))
+        zsum_pos += (after - before) * sums_pos[j]
+        zsum_neg += (after - before) * sums_neg[j]
+        sign_pos += turned * sums_pos[j]
+        sign_neg += turned * sums_neg[j]
+    ball[MASS] += mass
+    ball[LIVE] += live
+    ball[ZSUM_POS] += zsum_pos
+    ball[ZSUM_NEG] += zsum_neg
+    ball[SIGN_POS] += sign_pos
+    ball[SIGN_NEG] += sign_neg
+    l1ball.push(idx, x, z, heap_key, heap_idx, ball)
 
 
 @jit
-def shrink(rise, pi, z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball):
+def shrink(rise, pi, entries, z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball):
     """Raise th by `rise`, kill what it reaches, make `pi` the scale, take the iterate into the averages.
 
-    Writes all arrays but the class sums.
+    After a row with `entries`. Writes all arrays but the class sums.
     """
     if rise > 0.0 and ball[LIVE] > 0.0:
-        if ball[HEAP_ON] == 0.0:
-            l1ball.build_heap(z, heap_key, heap_idx, ball)
         th = ball[TH] + rise
+        l1ball.reach(th, entries, z, heap_key, heap_idx, ball)
         while ball[HEAP_N] > 0.0 and heap_key[0] <= th:
             key, j = heap_key[0], heap_idx[0]
             l1ball.pop(heap_key, heap_idx, ball)
             if key == abs(z[j]):
                 l1ball.settle_one(j, z, total, gam_at, psi_at, ball)
-                _count(j, -1.0, z, sums_pos, sums_neg, ball)
+                ball[ZSUM_POS] -= z[j] * sums_pos[j]
+                ball[ZSUM_NEG] -= z[j] * sums_neg[j]
+                ball[SIGN_POS] -= l1ball.sign_of(z[j]) * sums_pos[j]
+                ball[SIGN_NEG] -= l1ball.sign_of(z[j]) * sums_neg[j]
                 ball[MASS] -= key - ball[TH]
                 ball[LIVE] -= 1.0
                 z[j] = 0.0
@@ -134,10 +139,13 @@ def settle(z, total, gam_at, psi_at, sums_pos, sums_neg, ball):
     pi = ball[PI]
     ball[PI] = 1.0
     ball[MASS] *= pi
-    ball[ZSUM_POS] = 0.0
-    ball[ZSUM_NEG] = 0.0
-    ball[SIGN_POS] = 0.0
-    ball[SIGN_NEG] = 0.0
+    zsum_pos = zsum_neg = sign_pos = sign_neg = 0.0
     for j in range(z.size):
         z[j] *= pi
-        _count(j, 1.0, z, sums_pos, sums_neg, ball)
+        sign = l1ball.sign_of(z[j])
+        zsum_pos += z[j] * sums_pos[j]
+        zsum_neg += z[j] * sums_neg[j]
+        sign_pos += sign * sums_pos[j]
+        sign_neg += sign * sums_neg[j]
+    ball[ZSUM_POS], ball[ZSUM_NEG] = zsum_pos, zsum_neg
+    ball[SIGN_POS], ball[SIGN_NEG] = sign_pos, sign_neg

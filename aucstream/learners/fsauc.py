@@ -257,7 +257,7 @@ def step(
     gap_a, gap_b = a - scalars[A1], b - scalars[B1]
     if ball[l1ball.GAP2] * unit * unit + gap_a * gap_a + gap_b * gap_b <= r * r:
         # projecting on Omega1 cannot lead away from a centre inside it
-        l1ball.project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball, w1)
+        l1ball.project(radius, x.size, z, total, gam_at, psi_at, heap_key, heap_idx, ball, w1)
         a = max(-box, min(box, a))
         b = max(-box, min(box, b))
     else:
@@ -473,7 +473,7 @@ class FSAUC(Learner):
             scalars[LENGTH] = rows // stages
 
     def _resumed(self) -> None:
-        self._field("ball")[[l1ball.HEAP_ON, l1ball.HEAP_N]] = 0.0
+        self._field("ball")[[l1ball.HEAP_BOUND, l1ball.HEAP_N]] = 0.0
 
     def fit(self, X: Any, y: Any, epochs: int = 1) -> Self:
         """Start anew and make `epochs` shuffled passes over (X, y), its stages planned for all their rows.

@@ -57,7 +57,7 @@ def step_l1(
     l1ball.move(idx, x, step, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
     bound = R * kappa if kappa > 0.0 else R
     radius = R if kappa > 0.0 or scale == 0.0 else R / scale
-    l1ball.project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
+    l1ball.project(radius, x.size, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
     commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
     if scalars[STEPS] % RECOUNT == 0.0:
         l1ball.settle(z, total, gam_at, psi_at, ball)
@@ -214,7 +214,7 @@ class SOLAM(Learner):
 
     def _resumed(self) -> None:
         if self.norm == "l1":
-            self._field("ball")[[l1ball.HEAP_ON, l1ball.HEAP_N]] = 0.0
+            self._field("ball")[[l1ball.HEAP_BOUND, l1ball.HEAP_N]] = 0.0
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         if self.norm == "l1":

@@ -334,8 +334,9 @@ def descend_net(
     if t > scalars[STEPS]:
         elasticnet.move(idx, x, h, z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball)
         elasticnet.shrink(
-            rise, pi / (1.0 + eta * beta), z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball
-        )
+            rise, pi / (1.0 + eta * beta), x.size, z, total, gam_at, psi_at, sums_pos, sums_neg,
+            heap_key, heap_idx, ball,
+        )  # fmt: skip
         scalars[STEPS] = t
         if elasticnet.worn(ball) or ball[PI] < SCALE_RESET or t % RECOUNT == 0.0:
             elasticnet.settle(z, total, gam_at, psi_at, sums_pos, sums_neg, ball)
@@ -559,7 +560,7 @@ class SPAM(Learner):
 
     def _resumed(self) -> None:
         if self.penalty == "elasticnet":
-            self._field("ball")[[l1ball.HEAP_ON, l1ball.HEAP_N]] = 0.0
+            self._field("ball")[[l1ball.HEAP_BOUND, l1ball.HEAP_N]] = 0.0
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         if self.penalty == "elasticnet":

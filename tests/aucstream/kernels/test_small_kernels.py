@@ -119,7 +119,7 @@ def test_the_l1_ball_equals_a_plain_projection_after_every_step(steps, radius):
     ball, plain = np.zeros(l1ball.SIZE), np.zeros(d)
     for j, c in steps:
         l1ball.move(np.array([j]), np.array([1.0]), c, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
-        l1ball.project(radius, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
+        l1ball.project(radius, 1, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
         plain[j] += c
         if np.abs(plain).sum() > radius:
             low, high = 0.0, np.abs(plain).max()
