@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aucstream.block import Block, joined, signs_of, weights_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
+from aucstream.features.columns import Columns, together
 from aucstream.features.intake import array_block
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.io.rows import Rows
@@ -202,13 +203,18 @@ def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS
         whole = whole.take(np.random.default_rng(seed).permutation(len(whole)).astype(np.int64))
         return [whole.rows(a, min(a + chunk_rows, len(whole))) for a in range(0, len(whole), chunk_rows)]
     tables = [part for part in parts if isinstance(part, Rows)]
-    features = [x for part in tables for x in part.features]
+    features = together([part.features for part in tables])
     y = np.concatenate([part.y for part in tables])
     weights = np.concatenate([part.weights for part in tables])
     lines = np.concatenate([part.lines for part in tables])
     order = np.random.default_rng(seed).permutation(len(features))
     return [
-        Rows([features[i] for i in part], y[part], weights[part], lines[part])
+        Rows(
+            features.take(part.tolist()) if isinstance(features, Columns) else [features[i] for i in part],
+            y[part],
+            weights[part],
+            lines[part],
+        )
         for part in (order[a : a + chunk_rows] for a in range(0, len(order), chunk_rows))
     ]
 

@@ -2,7 +2,7 @@
 
 Rows of a stream nearly always have the same names in the same order. A JSON reader takes one of them and `learn`
 cuts it at its values; `read` then takes, in compiled code, the lines behind it that are the same but for their
-values, and stops at the first that is not. So `read` decides no error: what it takes, the JSON reader takes, and
+values, and stops at the first that is not of the shape. So `read` decides no error: what it takes, the JSON reader takes, and
 with the same values to the last bit; every other line is to be given to the JSON reader.
 
 Plain are rows whose features are all numbers, in an object or an array; with a `label` (false, true, 0, 1, -1), a
@@ -32,17 +32,24 @@ from aucstream.kernels import json_rows
 from aucstream.kernels.memory import is_as_expected
 
 COMPILED = is_as_expected()  # else no line is plain
-MOST_ROWS = 8_192
+FEW, MOST_ROWS = 32, 8_192  # rows of a call
 MOST_ENTRIES = 1 << 20  # of the matrix made for one call
-LONGEST_WAIT = 256
+# What is tried costs or saves about so many times what a line costs that is passed over. Nothing is tried on credit:
+# where every line has another shape, it adds a tenth to the time that the JSON reader needs.
+TAKEN, FAILED, LEARNED, MOST_SAVED = 6, -30, -300, 900
 
 _read_lines: Callable[..., None] = json_rows.read_lines
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\]:,]')
-_FIELDS = {
-    b'"features"': json_rows.FEATURE,
-    b'"label"': json_rows.LABEL,
-    b'"weight"': json_rows.WEIGHT,
-    b'"id"': json_rows.ID,
+# of lines that are known to be JSON
+_STRING, _NUMBER = rb'"((?:[^"\\]|\\.)*)"', rb"(-?[0-9][-+.0-9eE]*)"
+_FIELD = re.compile(rb'[\s{,]*"(features|label|weight|id)"\s*:\s*')
+_NAMED = re.compile(rb"\s*%s\s*:\s*%s\s*[,}]" % (_STRING, _NUMBER))
+_UNNAMED = re.compile(rb"()\s*%s\s*[,\]]" % _NUMBER)
+_END = re.compile(rb"\s*\}\s*")
+_KINDS = {b"label": json_rows.LABEL, b"weight": json_rows.WEIGHT, b"id": json_rows.ID}
+_VALUES = {
+    b"label": re.compile(rb"(true|false|-?[0-9][-+.0-9eE]*)"),
+    b"weight": re.compile(_NUMBER),
+    b"id": re.compile(_STRING),
 }
 
 
@@ -87,59 +94,76 @@ class PlainRows:
 class JsonRows:
     """Reads lines of the shape that it has learned; see the module.
 
-    Where shapes change from line to line learning them does not pay: after a shape that took few rows or none,
-    `learn` passes lines over, twice as many each time.
+    Whether trying pays is kept as an account of the time that it took and saved: where each line has another shape,
+    few are tried.
 
     Attributes
     ----------
     ready : bool
-        Without a shape `read` takes no line.
+        Otherwise `read` takes no line.
     """
 
     def __init__(self) -> None:
         self._shape: _Shape | None = None
-        self._taken = 0  # rows of this shape
-        self._wait = self._passed = 0
+        self._failed = 0  # reads, one after the other
+        self._saved = MOST_SAVED
+        self._wait = 0  # lines to pass over
+        self._few = False  # rows taken at once: then room for all is not made before so many are seen
 
     @property
     def ready(self) -> bool:
-        """Whether there is a shape."""
-        return self._shape is not None
+        """Whether there is a shape, and to try it pays."""
+        return self._shape is not None and not self._wait
 
     @property
     def passes(self) -> bool:
         """Whether `learn` passes the next line over, whatever it is."""
-        return not COMPILED or self._passed < self._wait
+        return not COMPILED or self._wait > 0 or (self._shape is not None and self._failed == 1)
 
     def learn(self, line: bytes) -> bool:
-        """Take the shape of a line, without its line feed, that a JSON reader has taken without complaint.
+        """See a line, without its line feed, that a JSON reader has taken without complaint.
 
-        It must have refused a name that stands twice, or be one for which the last of them counts. Returns whether
-        there is a shape now.
+        To be called with every line that `read` left. The reader must have refused a name that stands twice, or be
+        one for which the last of them counts. Returns whether the line's shape was learned, so that `read` may take
+        this line, too; not where it does not pay, or the shape before it may go on behind this one line.
         """
         if self.passes:
-            self._passed += 1
+            self._wait = max(0, self._wait - 1)
             return False
-        self._wait = 0 if self._taken > self._wait else min(2 * self._wait + 1, LONGEST_WAIT)
-        self._passed = self._taken = 0
+        self._book(LEARNED)
         self._shape = _shape_of(line)
+        self._failed = 0
         return self._shape is not None
+
+    def passing(self) -> int:
+        """Return before how many lines there is no use in calling `read` and `learn`; for those it need not be done."""
+        lines, self._wait = self._wait, 0
+        return lines
 
     def read(self, data: bytes | bytearray | memoryview, start: int = 0, most: int = MOST_ROWS) -> PlainRows | None:
         """Read rows from `start` on, at most so many; None where the line there is not of the shape.
 
-        `data` is whole lines; the last one may lack its line feed. A call for few rows costs as little as one for
-        `most`. May take fewer rows than there are: the caller goes on from `end` until None.
+        `data` is whole lines; the last one may lack its line feed. May take fewer rows than there are: the caller
+        goes on from `end` until None.
         """
-        shape = self._shape
-        if shape is None:
+        if self._shape is None or self._wait:
             return None
-        rows = shape.read(data, start, most)
+        rows = self._shape.read(data, start, min(most, FEW) if self._few else most)
+        if self._few and rows is not None and len(rows) == FEW < most:
+            rows = self._shape.read(data, start, most)
+        self._few = rows is None or len(rows) < FEW
         if rows is None:
-            self._shape = None
+            self._failed += 1
+            self._book(FAILED)
         else:
-            self._taken += len(rows)
+            self._failed = 0
+            self._book(FAILED + TAKEN * len(rows))
         return rows
+
+    def _book(self, saved: int) -> None:
+        self._saved = min(MOST_SAVED, self._saved + saved)
+        if self._saved < 0:
+            self._wait, self._saved = -self._saved, 0
 
 
 class _Shape:
@@ -189,47 +213,37 @@ class _Shape:
 def _shape_of(line: bytes) -> _Shape | None:
     """Return the shape of a line that a JSON reader has taken; None where it is not plain."""
     names: list[str] = []
-    texts: list[bytes] = []
+    values: list[tuple[int, int]] = []
     kinds: list[int] = []
-    seen: list[bytes] = []  # fields
-    array = False
-    depth = cut = 0
-    last = b""  # the token before
-    for token in _TOKEN.finditer(line):
-        text = token[0]
-        start, end = token.span()
-        kind = -1
-        if text in (b"{", b"["):
-            depth += 1
-            array = text == b"["
-            if depth > 2 or (depth == 2 and seen[-1] != b'"features"'):
-                return None
-        elif text in (b"}", b"]"):
-            depth -= 1
-        elif text == b":":
-            if depth == 2:
-                names.append(msgspec.json.decode(last, type=str))
-            elif last in seen or last not in _FIELDS:
-                return None
-            else:
-                seen.append(last)
-        elif depth == 2 and (last == b":" or (array and text != b",")):
-            kind = json_rows.FEATURE
-        elif last == b":":
-            kind = _FIELDS[seen[-1]]
-            if kind == json_rows.FEATURE:
-                return None
-        last = text
-        if kind == json_rows.ID:
-            if text == b"null":
-                continue
-            start, end = start + 1, end - 1
-        elif kind >= 0 and not (text[0] in b"-0123456789" or (kind == json_rows.LABEL and text in (b"true", b"false"))):
+    seen = set()
+    at = 0
+    while field := _FIELD.match(line, at):
+        name, at = field[1], field.end()
+        if name in seen:
             return None
-        if kind >= 0:
-            texts.append(line[cut:start])
-            kinds.append(kind)
-            cut = end
-    if json_rows.FEATURE not in kinds or len(set(names)) < len(names):
+        seen.add(name)
+        if name == b"features":
+            named = line[at : at + 1] == b"{"
+            feature = (_NAMED if named else _UNNAMED).match
+            at += 1
+            while entry := feature(line, at):
+                if named:
+                    names.append(msgspec.json.decode(b'"%s"' % entry[1]) if b"\\" in entry[1] else entry[1].decode())
+                values.append(entry.span(2))
+                kinds.append(json_rows.FEATURE)
+                at = entry.end()
+            if line[at - 1 : at] not in (b"}", b"]"):  # there is more, or nothing
+                return None
+        elif value := _VALUES[name].match(line, at):
+            values.append(value.span(1))
+            kinds.append(_KINDS[name])
+            at = value.end()
+        elif name != b"id" or not line.startswith(b"null", at):
+            return None
+        else:
+            at += len(b"null")
+    if json_rows.FEATURE not in kinds or len(set(names)) < len(names) or not _END.fullmatch(line, at):
         return None
-    return _Shape(names or None, [*texts, line[cut:]], [*kinds, json_rows.END])
+    cuts = [0, *(end for _, end in values)]
+    texts = [line[cut:start] for cut, (start, _) in zip(cuts, [*values, (len(line), 0)], strict=True)]
+    return _Shape(names or None, texts, [*kinds, json_rows.END])

@@ -12,7 +12,9 @@ import numpy as np
 
 from aucstream.block import NEGATIVE, POSITIVE
 from aucstream.errors import BadRow
-from aucstream.io.rows import CHUNK_ROWS, NamedFeatures, Rows
+from aucstream.features.columns import together
+from aucstream.io.json_rows import JsonRows, PlainRows
+from aucstream.io.rows import CHUNK_ROWS, Rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines
 
 KEYS = ("features", "label", "weight", "id")
@@ -66,42 +68,99 @@ def read_ndjson(
 
 def _chunks(source: Source, chunk_rows: int, labelled: bool) -> Iterator[Rows]:
     decode = msgspec.json.Decoder(Row).decode
-    features: list[NamedFeatures | list[float]] = []
-    y: list[float] = []
-    weights: list[float] = []
-    lines: list[int] = []
+    alike = JsonRows()
+    passing = 0  # lines for which `alike` is not asked
+    chunk = _Chunk()
     line = 0
     for piece in whole_lines(source):
-        for raw in piece.split(b"\n")[:-1]:
-            line += 1
-            try:
-                row = decode(raw)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                if not raw.strip():
+        at = 0
+        while at < len(piece):
+            plain = None if passing else alike.read(piece, at, chunk_rows - chunk.size)
+            if plain is None:
+                line += 1
+                end = piece.index(b"\n", at)
+                raw = piece[at:end]
+                try:
+                    row = decode(raw)
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    if raw.strip():
+                        raise _bad_row(source.name, line, raw, error) from error
+                    at = end + 1
                     continue
-                raise _bad_row(source.name, line, raw, error) from error
-            named: Any = row.features
-            if type(named) is dict and None in named.values():
-                named = {name: value for name, value in named.items() if value is not None}
-            if labelled:
-                sign = _SIGNS.get(row.label)
-                if sign is None:
-                    raise BadRow(source.name, line, "label", _LABEL, row.label, path="/label")
-                y.append(sign)
-            if not row.weight >= 0:
-                raise BadRow(source.name, line, "weight", _WEIGHT, row.weight, path="/weight")
-            features.append(named)
-            weights.append(row.weight)
-            lines.append(line)
-            if len(features) == chunk_rows:
-                yield _rows(features, y, weights, lines)
-                features, y, weights, lines = [], [], [], []
-    if features:
-        yield _rows(features, y, weights, lines)
+                sign = NEGATIVE
+                if labelled:
+                    sign = _SIGNS.get(row.label, 0.0)
+                    if not sign:
+                        raise BadRow(source.name, line, "label", _LABEL, row.label, path="/label")
+                if not row.weight >= 0:
+                    raise BadRow(source.name, line, "weight", _WEIGHT, row.weight, path="/weight")
+                if passing:
+                    passing -= 1
+                elif alike.learn(raw):
+                    line -= 1
+                    continue
+                else:
+                    passing = alike.passing()
+                at = end + 1
+                named: Any = row.features
+                if type(named) is dict and None in named.values():
+                    named = {name: value for name, value in named.items() if value is not None}
+                chunk.features.append(named)
+                chunk.signs.append(sign)
+                chunk.weights.append(row.weight)
+                chunk.lines.append(line)
+                chunk.size += 1
+            else:
+                chunk.extend(plain, line + 1)
+                line += len(plain)
+                at = plain.end
+            if chunk.size == chunk_rows:
+                yield chunk.rows(labelled)
+                chunk = _Chunk()
+    if chunk.size:
+        yield chunk.rows(labelled)
 
 
-def _rows(features: list[NamedFeatures | list[float]], y: list[float], weights: list[float], lines: list[int]) -> Rows:
-    return Rows(features, np.array(y, dtype=np.float64), np.array(weights), np.array(lines, dtype=np.int64))
+class _Chunk:
+    """The rows of the chunk at hand: parts that came as a matrix, and those behind them that came one by one."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[Rows] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.features: list[Any] = []
+        self.signs: list[float] = []
+        self.weights: list[float] = []
+        self.lines: list[int] = []
+
+    def _end(self) -> None:
+        if self.features:
+            lines = np.array(self.lines, dtype=np.int64)
+            self._parts.append(Rows(self.features, np.array(self.signs), np.array(self.weights), lines))
+            self._begin()
+
+    def extend(self, rows: PlainRows, line: int) -> None:
+        """Add rows that start on this line."""
+        self._end()
+        n = len(rows)
+        features = rows.values.tolist() if rows.names is None else rows.columns
+        signs = np.full(n, NEGATIVE) if rows.signs is None else rows.signs
+        weights = np.ones(n) if rows.weights is None else rows.weights
+        self._parts.append(Rows(features, signs, weights, np.arange(line, line + n)))
+        self.size += n
+
+    def rows(self, labelled: bool) -> Rows:
+        """Return all of them."""
+        self._end()
+        parts = self._parts
+        return Rows(
+            together([part.features for part in parts]),
+            np.concatenate([part.y for part in parts]) if labelled else np.empty(0),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.lines for part in parts]),
+        )
 
 
 def _bad_row(file: str, line: int, raw: bytes, error: Exception) -> BadRow:

@@ -21,8 +21,9 @@ class Rows:
 
     Attributes
     ----------
-    features : list of (dict or list of float)
-        A missing value has no entry in the dict. A list is an array row: entry j is column j.
+    features : sequence of (dict or list of float)
+        A missing value has no entry in the dict. A list is an array row: entry j is column j. `Columns` where all
+        are numbers under the same names.
     y : ndarray of float64 (n,)
         +1.0 or -1.0; empty when the rows are only scored.
     weights : ndarray of float64 (n,)
@@ -31,7 +32,7 @@ class Rows:
         The line each row starts on, counted from 1; in Parquet and Arrow files the number of the row.
     """
 
-    features: list[NamedFeatures | list[float]]
+    features: Sequence[Any]
     y: NDArray[np.float64]
     weights: NDArray[np.float64]
     lines: NDArray[np.int64]

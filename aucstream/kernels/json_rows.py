@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from aucstream.kernels.jit import jit
-from aucstream.kernels.memory import trailing_zeros, word_in
 from aucstream.kernels.parse import rounded
+from aucstream.kernels.words import trailing_zeros, word_in
 
 # kinds of values: the next column of the matrix, or one of the fields beside it; END: the text after the last value
 FEATURE, LABEL, WEIGHT, ID, END = range(5)
@@ -44,11 +44,10 @@ def digits(text, p, size):
     word = word_in(text, p, size) ^ ZEROS
     others = ((word + ABOVE_NINE) | word) & HIGH_BITS  # right up to the first byte that is no digit
     count = trailing_zeros(others) >> 3  # 8 where all are
-    if count == 0:
-        return 0, NO_DIGITS
-    word = word << np.uint64(64 - 8 * count)  # leading zeros in front
+    word = word << np.uint64((64 - 8 * count) & 63)  # leading zeros in front
     word = word * TEN + (word >> U8)
-    return count, ((word & PAIRS) * BY_100 + ((word >> U16) & PAIRS) * BY_1) >> U32
+    word = ((word & PAIRS) * BY_100 + ((word >> U16) & PAIRS) * BY_1) >> U32
+    return count, word if count > 0 else NO_DIGITS
 
 
 @jit

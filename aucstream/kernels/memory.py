@@ -1,7 +1,5 @@
 """Memory at an address, and the few functions of Python's C API that read dicts: for `kernels.dicts` alone.
 
-Text in words of eight bytes, too, for those who parse it.
-
 An address is an integer: `id(x)` of a Python object, or where an array begins. Whoever passes one keeps its owner
 alive, and the GIL, for as long as the call lasts.
 """
@@ -20,7 +18,6 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 types: Any = numba.types
-_build: Any = cgutils
 _settings: Any = numba.config
 
 _ADDRESS = types.intp
@@ -64,42 +61,6 @@ def set_int(context: Any, address: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(_ADDRESS, types.intp), generate
-
-
-def _load_word(builder: Any, address: Any) -> Any:
-    word = builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
-    return word if sys.byteorder == "little" else builder.bswap(word)
-
-
-@intrinsic
-def word_in(context: Any, text: Any, at: Any, size: Any) -> Any:
-    """Return the eight bytes of an array of `size` bytes from `at` >= 0 on, the first the lowest; zeros past its end."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = arrayobj.make_array(signature.args[0])(context, builder, arguments[0]).data  # type: ignore[no-untyped-call]
-        at, size = arguments[1:]
-        word = _build.alloca_once_value(builder, ir.Constant(ir.IntType(64), 0))
-        left = builder.sub(size, at)
-        with builder.if_else(builder.icmp_signed(">=", left, ir.Constant(left.type, 8)), likely=True) as (whole, part):
-            with whole:
-                builder.store(_load_word(builder, builder.gep(data, [at])), word)
-            with part, _build.for_range(builder, left) as loop:
-                byte = builder.zext(builder.load(builder.gep(data, [builder.add(at, loop.index)])), ir.IntType(64))
-                byte = builder.shl(byte, builder.shl(loop.index, ir.Constant(left.type, 3)))
-                builder.store(builder.or_(builder.load(word), byte), word)
-        return builder.load(word)
-
-    return types.uint64(text, _ADDRESS, _ADDRESS), generate
-
-
-@intrinsic
-def trailing_zeros(context: Any, word: Any) -> Any:
-    """Return how many of the lowest bits of an unsigned 64-bit integer are 0: 64 of 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.intp(types.uint64), generate
 
 
 def _array(context: Any, builder: Any, typ: Any, data: Any, shape: Sequence[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 A decimal of at most 18 digits, m 10^e, becomes a float64 in one of three ways:
 
-* m <= 2^53 and |e| <= 22: m and 10^|e| are exact, so one multiplication or division rounds once [1]_.
+* m <= 10^15 and |e| <= 22: m and 10^|e| are exact, so one multiplication or division rounds once [1]_.
 * else the product of m with a 128-bit 10^e, whose upper bits settle the rounding nearly always [2]_.
 * where they do not, or there are more digits, or the result is subnormal or infinite: LATE. The
   caller converts that token with Python's `float`.
@@ -18,15 +18,14 @@ References
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from aucstream.kernels.jit import jit
+from aucstream.kernels.words import as_float, leading_zeros, product
 
 MAX_DIGITS = 18  # 10^18 < 2^63
 LOWEST_POWER, HIGHEST_POWER = -342, 308
-EXACT_INTEGER = 2**53
+EXACT_INTEGER = 10**15  # below 2^53; 16 and 17 digits, as most doubles are written, all go the other way
 MAX_COLUMNS = 2**31  # a larger index is a damaged file, not a feature
 
 # layout of `state` of `parse_svmlight`
@@ -59,21 +58,9 @@ def _powers_of_five() -> tuple[np.ndarray, np.ndarray]:
 FIVES_HIGH, FIVES_LOW = _powers_of_five()
 TENS = np.array([float(f"1e{e}") for e in range(23)])
 
-U1, U2, U9, U32, U53, U63 = (np.uint64(k) for k in (1, 2, 9, 32, 53, 63))
-LOW32 = np.uint64(2**32 - 1)
+U1, U9, U52, U63 = (np.uint64(k) for k in (1, 9, 52, 63))
 LOW9 = np.uint64(2**9 - 1)
 ONES = np.uint64(2**64 - 1)
-TWO53 = np.uint64(2**53)
-
-
-@jit
-def multiply(a, b):
-    """Return (upper, lower) 64 bits of the product of two uint64; nothing here overflows."""
-    a1, a0, b1, b0 = a >> U32, a & LOW32, b >> U32, b & LOW32
-    low = a0 * b0
-    middle = a1 * b0 + (low >> U32)
-    other = a0 * b1 + (middle & LOW32)
-    return a1 * b1 + (middle >> U32) + (other >> U32), (other << U32) | (low & LOW32)
 
 
 @jit
@@ -85,16 +72,12 @@ def rounded(m, e):
         return True, float(m) * TENS[e]
     if e < LOWEST_POWER or e > HIGHEST_POWER:
         return False, 0.0
-    w = np.uint64(m)
-    zeros = 0
-    for k in (32, 16, 8, 4, 2, 1):
-        if w >> np.uint64(64 - k) == np.uint64(0):
-            w = w << np.uint64(k)
-            zeros += k
+    zeros = leading_zeros(np.uint64(m))
+    w = np.uint64(m) << np.uint64(zeros)
     q = e - LOWEST_POWER
-    upper, lower = multiply(w, FIVES_HIGH[q])
+    upper, lower = product(w, FIVES_HIGH[q])
     if upper & LOW9 == LOW9:
-        more, _ = multiply(w, FIVES_LOW[q])
+        more, _ = product(w, FIVES_LOW[q])
         if more > ONES - lower:  # carry
             upper = upper + U1
             lower = more - (ONES - lower) - U1
@@ -110,7 +93,8 @@ def rounded(m, e):
     if lower <= U1 and -4 <= e <= 23 and mantissa & np.uint64(3) == U1 and mantissa << (top + U9) == upper:
         mantissa = mantissa - U1  # halfway: to even
     mantissa = (mantissa + (mantissa & U1)) >> U1
-    return True, math.ldexp(float(np.int64(mantissa)), int(exponent) - 52)
+    # an overflow of the mantissa, to 2^53, raises the exponent: the leading bit is not kept
+    return True, as_float((np.uint64(exponent + 1022) << U52) + mantissa)
 
 
 @jit

@@ -455,7 +455,11 @@ class RankingClassifier(base.MiniBatchClassifier):
         """Learn a chunk of a file (see `aucstream.io`); return the score before each update, NaN where skipped."""
         if isinstance(chunk, Block):
             return self._learn(adopted(self._encoder, chunk, learn=True))
-        check_dicts(self._encoder, [x for x in chunk.features if isinstance(x, Mapping)])
+        rows = chunk.features
+        if isinstance(rows, Columns):  # finite, and all with the names of the first
+            check_dicts(self._encoder, [rows[0]] if len(rows) else [])
+        else:
+            check_dicts(self._encoder, [x for x in rows if isinstance(x, Mapping)])
         return self.learn_rows(chunk.features, chunk.y, chunk.weights)
 
     def score_chunk(self, chunk: Block | Rows) -> Floats:

