@@ -15,6 +15,7 @@ import numpy as np
 
 from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, NonFiniteStep
+from aucstream.pipeline import RowKind
 from service.admission import require
 from service.commands import Kind, Mode
 from service.exchange import JSON, Exchange
@@ -24,6 +25,7 @@ from service.keys import Role
 from service.model import Learned, Model
 from service.rows import (
     Features,
+    PredictBody,
     Predictions,
     RowLimits,
     Rows,
@@ -42,6 +44,7 @@ from service.taking import Taking
 
 _encode = msgspec.json.Encoder().encode
 
+First = tuple[float, float | None, int]  # score, probability, and after which event
 Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
 
 
@@ -122,20 +125,9 @@ class HotCalls:
             if body.id is not None:
                 require(exchange, Role.WRITE)
                 checked_id(body.id)
-            if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
-                check_features(body.features, self.limits)
-            judged = judge_known(model, body.features)
-            if judged is None:
-                rows: list[Features] = [body.features]
-                kind = model.pipeline.check_rows(rows, model.kind)
-            else:
-                kind = model.kind
         except AucstreamError as error:
             raise located(error) from None
-        if judged is None:
-            scores, probabilities = score(model, rows)
-            judged = scores[0], probabilities[0]
-        first = (*judged, model.seq)
+        first, kind = self._judged(body, len(data), model)
         told = contributions(model, body.features) if body.explain else None
         if body.id is not None:
             predictions = Predictions()
@@ -150,14 +142,26 @@ class HotCalls:
         await exchange.answer(200, _predicted(first, told))
 
     def predicted(self, data: bytes, model: Model) -> bytes | None:
-        """Return the answer to a row without an id, with numbers under known names; None: `predict_one` says more."""
+        """Return the answer to a row that does not wait for a label; None: `predict_one` has it."""
         body = predict_body(data)
         if body.id is not None or body.explain:
             return None
-        if len(data) > self.limits.name_length or len(body.features) > self.limits.features:
-            check_features(body.features, self.limits)
-        judged = judge_known(model, body.features)
-        return None if judged is None else _predicted((*judged, model.seq), None)
+        return _predicted(self._judged(body, len(data), model)[0], None)
+
+    def _judged(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None]:
+        """Return what is answered of a row, and its form; or raise what is wrong with it."""
+        features = body.features
+        try:
+            if size > self.limits.name_length or len(features) > self.limits.features:
+                check_features(features, self.limits)
+            judged = judge_known(model, features)
+            if judged is not None:
+                return (*judged, model.seq), model.kind
+            kind = model.pipeline.check_rows([features], model.kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        scores, probabilities = score(model, [features])
+        return (scores[0], probabilities[0], model.seq), kind
 
 
 def learned_answer(learned: Learned) -> bytes:
@@ -175,6 +179,6 @@ def learned_answer(learned: Learned) -> bytes:
     return b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
 
 
-def _predicted(first: tuple[float, float | None, int], told: dict[str, float] | None) -> bytes:
+def _predicted(first: First, told: dict[str, float] | None) -> bytes:
     answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
     return answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told)

@@ -115,6 +115,17 @@ class Encoder(abc.ABC):
         row = self.reader.read(x)
         return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
 
+    def prepare(self, x: Mapping[Any, Any]) -> bool:
+        """Give columns to the few new names of a row, so that its reader finds all of them; False: nothing was done.
+
+        Raises
+        ------
+        InvalidBlock
+            `x` cannot be learned.
+        """
+        del x
+        return False
+
     def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
         """Return (indptr, columns, values) of rows whose names are all known and whose numbers finite; else None.
 

@@ -30,7 +30,19 @@ class Reader:
         Name to column; names that it lacks are known in rows of the same names as the one before only.
     """
 
-    __slots__ = ("_index", "_marks", "_names", "_pointed", "_words", "address", "idx", "table", "val")
+    __slots__ = (
+        "_fresh",
+        "_index",
+        "_marks",
+        "_names",
+        "_pointed",
+        "_since",
+        "_words",
+        "address",
+        "idx",
+        "table",
+        "val",
+    )
 
     def __init__(self, index: dict[Any, int]) -> None:
         self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
@@ -48,6 +60,8 @@ class Reader:
         self._index = index
         self.table[dicts.INDEX] = id(index)
         self._words: dict[str, dict[str, int]] = {}
+        self._fresh: list[tuple[dict[str, int], str, int]] = []  # strings noted since there were `_since` columns
+        self._since = 0
         self.table[dicts.WORDS] = id(self._words)
         self.make_room(16)
         self.forget()
@@ -79,9 +93,28 @@ class Reader:
         """Expect nothing."""
         self.guess([], self.idx[:0])
         self._words.clear()
-        self._mark(np.zeros(0, dtype=np.int64))
+        self._fresh.clear()
+        self._note_marks(np.zeros(0, dtype=np.int64))
 
-    def _mark(self, marks: Ints) -> None:
+    def mark(self, width: int) -> None:
+        """Remember that there were so many columns: `rewind` may come back to them."""
+        self._fresh.clear()
+        self._since = width
+
+    def rewind(self, width: int) -> None:
+        """Know nothing of the columns from `width` on."""
+        if self._since > width:
+            self.forget()
+            return
+        for words, word, column in self._fresh:
+            if column >= width:
+                del words[word]
+                self._marks[column] = 0
+        self._fresh.clear()
+        if self._pointed[1].max(initial=-1) >= width:
+            self.guess([], self.idx[:0])
+
+    def _note_marks(self, marks: Ints) -> None:
         self._marks = marks
         self.table[[dicts.MARKED, dicts.MARKS]] = marks.size, marks.ctypes.data
 
@@ -98,10 +131,11 @@ class Reader:
             if column is None or word in words:
                 continue
             if column >= self._marks.size:
-                self._mark(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))
+                self._note_marks(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))
             if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
                 self._marks[column] = 1
                 words[word] = column
+                self._fresh.append((words, word, column))
 
     def read(self, x: Any) -> tuple[Ints, Floats] | None:
         """Return (columns, values) of a plain row; None for another."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,21 @@ class Vocabulary(Encoder):
             if name not in self._index:
                 self._append(name, kind)
 
+    def prepare(self, x: Mapping[Any, Any]) -> bool:
+        """Give columns to the few new names of a row; see `Encoder.prepare`.
+
+        A row most of whose names are new is none of those before: it is taken the slow way, which expects more of it.
+        """
+        entries = self._checked(x)
+        new = [entry for entry in entries if entry[0] not in self._index]
+        if 2 * len(new) > len(entries) or len(self.names) + len(new) > self.most:
+            return False
+        for name, _, kind in new:
+            self._append(name, kind)
+        self.reader.make_room(len(entries))
+        self.reader.note(x)
+        return True
+
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock for more columns than the largest one learned, or a model of names."""
         self._check_no_words(n)
@@ -159,6 +174,7 @@ class Vocabulary(Encoder):
 
     def mark(self) -> tuple[int, int, bool, bool, bool]:
         """Return a mark for `rewind`."""
+        self.reader.mark(len(self.names))
         return len(self.names), self.dropped, self.arrays, self.words, self._identity
 
     def rewind(self, mark: tuple[int, int, bool, bool, bool]) -> None:
@@ -171,7 +187,7 @@ class Vocabulary(Encoder):
         self.kinds[length : len(self.names)] = 0
         del self.names[length:]
         self.width = length
-        self.reader.forget()
+        self.reader.rewind(length)
 
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return (arrays, meta); names as JSON bytes, absent where they are just 0, 1, 2, …"""

@@ -153,20 +153,29 @@ class RankingClassifier(base.MiniBatchClassifier):
                     raise InvalidBlock("features", "a dict of name to value", x)
                 self._encoder.check(x)
                 return self.score_one(x)
-        one = self._one
-        if one.stamp is not self._stamp:
-            one = self._one = self._calls()
+        one = self._compiled()
         score = one.learn(id(x), one.address, sign, weight)
         if score == score:
             return score
         encoder = self._encoder
         mark = encoder.mark()
+        if encoder.prepare(x):
+            score = self._compiled().learn(id(x), self._one.address, sign, weight)
+            if score == score:
+                return score
         idx, val = encoder.learn(x)
         score = self._learn_row(idx, val, sign, weight)
         if score != score:
             encoder.rewind(mark)
             raise NonFiniteStep(type(self).__name__, [0], np.array([math.nan]))
         return score
+
+    def _compiled(self) -> OneRow:
+        """Return the compiled calls of this model as it stands."""
+        one = self._one
+        if one.stamp is not self._stamp:
+            one = self._one = self._calls()
+        return one
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the ranking score of `x`: higher is more positive. Changes nothing."""
@@ -178,6 +187,14 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def _score_dict(self, x: Mapping[Any, Any]) -> float:
         """Return the score of any dict."""
+        mark = self._encoder.mark()
+        try:
+            if self._encoder.prepare(x):
+                score: float = self._compiled().score(id(x), self._one.address).real
+                if score == score:
+                    return score
+        finally:
+            self._encoder.rewind(mark)
         idx, val = self._encoder.look_up(x)
         if not self._encoder.missed:
             return self._score_row(idx, val)

@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aucstream import Hashing, Vocabulary
-from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream import PSAM, SOLAM, AutoScale, Hashing, Pipeline, Standardize, Vocabulary
+from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.entries import INDICATOR, NUMERIC, entries_of
 from aucstream.features.reader import COMPILED
 
@@ -194,6 +194,37 @@ def test_compiled_reading_gives_the_rows_of_the_slow_way(rows, shuffled, make):
         learn = number % 3 > 0
         assert row_of(fast, x, learn) == row_of(slow, Awkward(x), learn)
     assert (fast.kinds == slow.kinds).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [SOLAM, lambda: Pipeline(Standardize(), SOLAM()), lambda: Pipeline(AutoScale(), PSAM(seed=1))],
+    ids=["bare", "standardized", "auto-scaled"],
+)
+@settings(max_examples=40)
+@given(rows=st.lists(st.tuples(ROWS, st.booleans(), st.booleans()), min_size=1, max_size=25))
+def test_rows_with_new_names_are_scored_and_learned_as_on_the_slow_way(make, rows):
+    def outcome(call, *arguments):
+        try:
+            return repr(call(*arguments))
+        except (InvalidBlock, NonFiniteStep) as error:
+            return type(error)
+
+    fast, slow = make(), make()
+    start = {f"n{k}": float(k) for k in range(8)}  # beside which a few new names are few
+    for x, y, learn in [(start, True, True), ({"w": "v"}, False, True), *rows]:
+        x = {**start, **x}
+        names = list(fast._encoder.names)
+        assert outcome(fast.score_one, x) == outcome(slow.score_one, Awkward(x))
+        assert fast._encoder.names == names
+        if learn:
+            assert outcome(fast._learn_dict, x, 2.0 * y - 1.0, 1.0) == outcome(
+                slow._learn_dict, Awkward(x), 2.0 * y - 1.0, 1.0
+            )
+    assert fast._encoder.names == slow._encoder.names
+    assert (fast._encoder.kinds == slow._encoder.kinds).all()
+    arrays, others = fast.state_dict()[0], slow.state_dict()[0]
+    assert all((array == others[name]).all() for name, array in arrays.items())
 
 
 @pytest.mark.skipif(not COMPILED, reason="compiling is switched off")
