@@ -223,7 +223,8 @@ class Pipeline(RankingClassifier):
             scaling = parts.scaling  # another one after a row whose change was undone
             gap = scaling.rows_until_change()
             if gap > 1:
-                part = block.rows(start, min(len(block), start + gap - 1))
+                stop = min(len(block), start + gap - 1)
+                part = block.rows(start, stop) if stop - start < len(block) else block
                 kinds = parts.encoder.kinds
                 values, norms = scaling.forward(part, kinds)
                 got = learner._learn(part.with_values(values))

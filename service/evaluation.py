@@ -41,21 +41,8 @@ class Evaluation:
         self.sums = np.zeros(2)  # of log loss and Brier score
         self.judged = 0  # rows in these sums
 
-    def update(
-        self,
-        signs: Numbers,
-        scores: Numbers,
-        line: tuple[float, float] | None,
-        *,
-        judge: bool,
-        given: Sequence[float | None] | None = None,
-    ) -> None:
-        """Take rows with finite scores; `line` is slope and intercept of the calibration before them.
-
-        `given` are the probabilities of rows that were predicted before: those are judged by what
-        was answered then. One a row (None: not predicted), or none at all. Signs and scores are both
-        lists, or both arrays that nobody changes any more.
-        """
+    def rank(self, signs: Numbers, scores: Numbers) -> None:
+        """Take rows with finite scores into the AUCs: both lists, or both arrays that nobody changes any more."""
         labels: Any = (
             (signs > 0.0).astype(np.uint8)
             if isinstance(signs, np.ndarray)
@@ -64,24 +51,27 @@ class Evaluation:
         self.window.extend(labels, scores)
         self.total.extend(labels, scores)
         self.examples += len(signs)
-        if judge:
-            self._judge(signs, scores, line, given)
 
-    def _judge(
+    def judge(
         self,
         signs: Numbers,
         scores: Numbers,
         line: tuple[float, float] | None,
-        given: Sequence[float | None] | None,
+        given: Sequence[float | None] | None = None,
     ) -> None:
+        """Take rows into log loss and Brier score, but for those whose score is not finite.
+
+        `line` is slope and intercept of the calibration before them. `given` are the probabilities of rows that were
+        predicted before: those are judged by what was answered then. One a row (None: not predicted), or none at all.
+        """
         slope, intercept = line if line is not None else (0.0, 0.0)
         if len(signs) == 1:
             first = given[0] if given is not None else None
-            _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, math.nan if first is None else first)
+            told = math.nan if first is None else first
+            self.judged += _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, told)
         else:
-            told = _NONE if given is None else np.array(given, dtype=np.float64)  # None: NaN
-            judging.judge(self.sums, np.asarray(signs), np.asarray(scores), slope, intercept, told)
-        self.judged += len(signs)
+            each = _NONE if given is None else np.array(given, dtype=np.float64)  # None: NaN
+            self.judged += judging.judge(self.sums, np.asarray(signs), np.asarray(scores), slope, intercept, each)
 
     def auc(self) -> float | None:
         """Return the AUC over the window, None until both classes are in it."""

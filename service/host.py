@@ -676,7 +676,7 @@ class ModelHost:
         until = time.perf_counter() + seconds
         while model.waiting:
             try:
-                rows, freed = model.apply_some()
+                rows, freed = model.apply_some(until)
             except Exception as error:  # a fault of one model must not stop the others
                 reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
                 log.critical("model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True)

@@ -49,7 +49,7 @@ class LineReader:
     def feed(self, part: bytes) -> Iterator[list[Item] | Plain]:
         """Yield the lines that end in this part, in order: some as (line number from 1, line), some as a matrix."""
         end = part.rfind(b"\n") + 1
-        data = self._rest + part[:end] if end else b""
+        data = b"".join((self._rest, memoryview(part)[:end])) if end else b""
         self._rest = part[end:] if end else self._rest + part
         items: list[Item] = []
         at = 0

@@ -205,14 +205,18 @@ class Model:
 
     # ---- applying events ---------------------------------------------------------------------
 
-    def apply_some(self) -> tuple[int, int]:
-        """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended."""
-        room = 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
+    def apply_some(self, until: float = 0.0) -> tuple[int, int]:
+        """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended.
+
+        Of Columns more slices are taken until a time (of `time.perf_counter`).
+        """
         first = self.waiting[0] if self.waiting else None
-        if first is not None and isinstance(first.features, Columns):
-            count = min(room, len(first) - len(first.scores))
-            if count > FEW:
-                return self._applied([(first, count)], self._learn_part(first, len(first.scores), count).tolist())
+        if first is not None and isinstance(first.features, Columns) and self.seq >= BLOCK:
+            start = len(first.scores)
+            if len(first) - start > FEW:
+                scores = self._learn_columns(first, start, until)
+                return self._applied([(first, len(scores))], scores)
+        room = self._room
         features: list[Sequence[Features]] = []
         signs: list[float] = []
         weights: list[float] = []
@@ -246,13 +250,18 @@ class Model:
             scores = self._learn(together(features), signs, weights if weighted else None, given if predicted else None)
         else:
             scores = [math.nan] * shares[0][1] if shares else []
+        self._advance(len(scores))
         return self._applied(shares, scores)
 
+    @property
+    def _room(self) -> int:
+        """Rows until the calibration is read again."""
+        return 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
+
     def _applied(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> tuple[int, int]:
-        """Move on by rows that were learned, or that have nothing to learn; answer the requests they end."""
+        """Note the scores of the newest rows, NaN for those that have nothing to learn; answer the requests they end."""
         if shares and len(shares[0][0].signs):
             self._free_skipped(shares, scores)
-        self._advance(len(scores))
         at = freed = 0
         for waiting, count in shares:
             waiting.scores.extend(scores[at : at + count])
@@ -270,26 +279,38 @@ class Model:
         self._answer_repeats()
         return len(scores), freed
 
-    def _learn_part(self, waiting: Waiting, start: int, count: int) -> Floats:
-        """Learn and judge some rows of Columns, to the same numbers as `_learn`."""
-        rows = slice(start, start + count)
+    def _learn_columns(self, waiting: Waiting, start: int, until: float) -> list[float]:
+        """Learn, judge and move on by rows of Columns from `start` on; to the same numbers as `_learn`."""
         signs = np.asarray(waiting.signs)
-        weights = None if waiting.weights is None else np.asarray(waiting.weights)
-        if waiting.block is None:
-            assert isinstance(waiting.features, Columns)
-            waiting.block = self.pipeline.block_of(waiting.features, signs, weights)
-        if waiting.block is None:
-            each = None if weights is None else weights[rows]
-            scores = self.pipeline.learn_rows(waiting.features[rows], signs[rows], each)
-        else:
-            scores = self.pipeline.learn_block(waiting.block.rows(start, start + count))
+        scores = np.empty(len(waiting))
+        stop = start
+        while stop == start or (stop < len(waiting) and time.perf_counter() < until):
+            part = slice(stop, min(stop + self._room, len(waiting)))
+            scores[part] = self._learned_part(waiting, signs, part)
+            if self.calibrated:
+                self.evaluation.judge(signs[part], scores[part], self._line)
+            self._advance(part.stop - stop)
+            stop = part.stop
+        signs, scores = signs[start:stop], scores[start:stop]
         known = np.isfinite(scores)
         if known.all():
-            self.evaluation.update(signs[rows], scores, self._line, judge=self.calibrated)
+            self.evaluation.rank(signs, scores)
         else:
-            self.counts.refuse("non-finite-step", count - int(np.count_nonzero(known)))
-            self.evaluation.update(signs[rows][known], scores[known], self._line, judge=self.calibrated)
-        return scores
+            self.counts.refuse("non-finite-step", scores.size - int(np.count_nonzero(known)))
+            self.evaluation.rank(signs[known], scores[known])
+        found: list[float] = scores.tolist()
+        return found
+
+    def _learned_part(self, waiting: Waiting, signs: Floats, part: slice) -> Floats:
+        """Learn some rows of Columns; return the score before each, NaN where it was skipped."""
+        rows = waiting.features
+        assert isinstance(rows, Columns)
+        weights = None if waiting.weights is None else np.asarray(waiting.weights)
+        if waiting.block is None:
+            waiting.block = self.pipeline.block_of(rows, signs, weights)
+        if waiting.block is None:
+            return self.pipeline.learn_rows(rows[part], signs[part], None if weights is None else weights[part])
+        return self.pipeline.learn_block(waiting.block.rows(part.start, part.stop))
 
     def _learn(
         self,
@@ -331,8 +352,10 @@ class Model:
         return scores
 
     def _judge(self, signs: list[float], scores: list[float], given: Sequence[Given] | None) -> None:
-        probabilities = None if given is None else [None if first is None else first[1] for first in given]
-        self.evaluation.update(signs, scores, self._line, judge=self.calibrated, given=probabilities)
+        self.evaluation.rank(signs, scores)
+        if self.calibrated:
+            probabilities = None if given is None else [None if first is None else first[1] for first in given]
+            self.evaluation.judge(signs, scores, self._line, probabilities)
 
     def _advance(self, rows: int) -> None:
         self.seq += rows
@@ -342,16 +365,16 @@ class Model:
     # ---- rows that were skipped --------------------------------------------------------------
 
     def _free_skipped(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> None:
-        """Note the ids of rows whose step was skipped, before the seq moves."""
+        """Note the ids of rows whose step was skipped, before their scores are noted."""
         if all(map(math.isfinite, scores)):
             return
-        seq = self.seq
+        seq = before = self.seq - len(scores)
         for waiting, count in shares:
             start = len(waiting.scores)
             for row in range(start, start + count):
                 seq += 1
                 id_ = None if waiting.ids is None else waiting.ids[row]
-                if id_ is not None and math.isnan(scores[seq - self.seq - 1]):
+                if id_ is not None and math.isnan(scores[seq - before - 1]):
                     self.skipped.add(seq)
                     self._freed.append((id_, seq))
 
@@ -439,7 +462,7 @@ class Model:
         self.queued += 1
         rows = 0
         while self.waiting:
-            rows += self.apply_some()[0]
+            rows += self.apply_some(math.inf)[0]
         return rows
 
     # ---- reading -----------------------------------------------------------------------------

@@ -37,7 +37,8 @@ def warm_up(spec: ModelSpec) -> None:
         for times in (0.25, 1, 20):  # one row, few and many each take a way of their own
             count = int(4 * times)
             told = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
-            evaluation.update(*told, pipeline.calibration_line, judge=True)
+            evaluation.rank(*told)
+            evaluation.judge(*told, pipeline.calibration_line)
             evaluation.describe(None)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

@@ -12,7 +12,12 @@ LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 
 
 @jit
 def judge_one(sums, sign, score, slope, intercept, given):
-    """Add one row to `sums`; `given` is the probability it was answered with, NaN: that of the calibration."""
+    """Add one row to `sums`; `given` is the probability it was answered with, NaN: that of the calibration.
+
+    Returns 1; 0, and adds nothing, where the score is not finite.
+    """
+    if not math.isfinite(score):
+        return 0
     p = given
     if p != p:
         z = slope * score + intercept
@@ -24,10 +29,13 @@ def judge_one(sums, sign, score, slope, intercept, given):
     of_label = p if sign > 0.0 else 1.0 - p
     sums[LOG_LOSS] -= math.log(max(of_label, LOG_FLOOR))
     sums[BRIER] += (1.0 - of_label) ** 2
+    return 1
 
 
 @jit
 def judge(sums, signs, scores, slope, intercept, given):
-    """Add rows to `sums`, float64 (2,), in order; `given` is as in `judge_one`, one a row or none at all."""
+    """Add rows to `sums`, float64 (2,), in order; returns how many. `given` is as in `judge_one`, or empty."""
+    judged = 0
     for i in range(signs.size):
-        judge_one(sums, signs[i], scores[i], slope, intercept, given[i] if given.size else math.nan)
+        judged += judge_one(sums, signs[i], scores[i], slope, intercept, given[i] if given.size else math.nan)
+    return judged
