@@ -1,4 +1,4 @@
-"""Imports point down only; numba is named in three files."""
+"""Imports point down only; numba is named in four files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
+
+from aucstream.kernels.jit import _imported
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted([*(ROOT / "aucstream").rglob("*.py"), *(ROOT / "service").rglob("*.py")])
@@ -94,3 +96,10 @@ def test_learners_do_not_import_each_other():
 
 def test_the_walk_sees_imports_inside_functions():
     assert "scipy.sparse" in imports(ROOT / "aucstream" / "features" / "intake.py")
+
+
+def test_the_digest_of_compiled_code_covers_every_kernel_that_is_imported():
+    for path in (ROOT / "aucstream").rglob("*.py"):
+        named = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in imports(path)}
+        kernels = {file for file in named if file.parent.name == "kernels" and file.is_file()}
+        assert kernels <= set(_imported(path)), path
