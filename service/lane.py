@@ -59,14 +59,14 @@ class Lane:
         """Remember the head of a request that was answered 200; so many bytes came `behind` it."""
         path: str = scope["path"]
         name, _, call = path[len(MODELS) :].partition("/")
-        if scope["query_string"] or call not in self._calls or len(head) > MOST_BYTES:
+        if not path.startswith(MODELS) or call not in self._calls or scope["query_string"] or len(head) > MOST_BYTES:
             return
-        if any(name in OWN for name, _ in scope["headers"]):
+        if any(header in OWN for header, _ in scope["headers"]):
             return
-        exchange = Exchange(dict(scope), _unused, _unused, self._edge.fixed, self._edge.reading)  # type: ignore[arg-type]
+        kept = {key: scope[key] for key in ("method", "path", "query_string", "headers")}  # and no connection
+        exchange = Exchange(kept, _unused, _unused, self._edge.fixed, self._edge.reading)
         if exchange.content_length != behind:
             return
-        exchange.wire = None
         exchange.route, exchange.model, exchange.rows = f"{MODEL_ROUTE}/{call}", name, 1
         exchange.bytes_in = behind
         if len(self.heads) >= MOST_HEADS:
@@ -129,5 +129,5 @@ class Lane:
         self._edge.watch.ended(exchange)
 
 
-async def _unused(*_: object) -> None:
+async def _unused(*_: object) -> Any:
     raise AssertionError("a request in the lane is neither received nor sent by ASGI")
