@@ -24,6 +24,7 @@ from pathlib import Path
 import httpx
 from bench_bulk import NDJSON, rows_of
 from bench_service import PREDICT, free_port, processor_seconds, request, spread, started
+from goals import note, write
 
 PEER = "import fastapi, uvicorn, numba, numpy"
 
@@ -86,6 +87,8 @@ def main() -> None:
         walls, used, resident = (list(each) for each in zip(*starts, strict=True))
         ratio = spread([wall / alone for wall, alone in zip(walls, imports, strict=True)])
         print(f"ready after {spread(walls)} s of wall, {spread(used)} s of processor time; {ratio} x the imports alone")
+        note("service ready, s", walls, 2.0, at_most=True)
+        note("service idle, MiB", resident, 250.0, at_most=True)
         print(f"idle: {spread(resident)} MiB resident")
         port = free_port()
         command = [sys.executable, "-m", "service.main", "--port", str(port), "--data-dir", str(folder / "data")]
@@ -109,6 +112,7 @@ def main() -> None:
                     busy = latencies(port, over)
                     thread.join()
                     pairs.append((p99(quiet), p99(busy)))
+            note("p99 of predict-one under learn-many / quiet", [b / q for q, b in pairs], 5.0, at_most=True)
             print(
                 f"p99 of predict-one: quiet {spread([quiet for quiet, _ in pairs])} ms, under a learn-many of {told.rows} "
                 f"rows {spread([busy for _, busy in pairs])} ms; ratio {spread([busy / quiet for quiet, busy in pairs])}"
@@ -118,6 +122,7 @@ def main() -> None:
             server.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    write()
 
 
 if __name__ == "__main__":

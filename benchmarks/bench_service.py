@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
+from goals import note, write
 
 ROOT = Path(__file__).parents[1]
 FEATURES = {f"feature_{number}": number * 0.37 - 2.0 for number in range(20)}
@@ -240,6 +241,10 @@ def main() -> None:
             pairs = list(zip(bare_rounds, rounds, strict=True))
             rates = spread([ours["rate"] / base["rate"] for base, ours in pairs])
             shares = spread([base["cpu"] / ours["cpu"] for base, ours in pairs])
+            if "disk" in target.name:
+                note(f"{target.name}, requests/s", [ours["rate"] for ours in rounds], 4_000)
+            elif target.name != "bare":
+                note(f"{target.name}, requests/s / bare", [ours["rate"] / base["rate"] for base, ours in pairs], 0.6)
             print(
                 f"| {target.name} | {target.connections} | {middle('rate'):,.0f} | {rates} | {middle('cpu'):.0f} | "
                 f"{shares} | {middle('p50'):.2f} | {middle('p99'):.2f} |"
@@ -249,6 +254,7 @@ def main() -> None:
             server.terminate()
             server.wait()
         shutil.rmtree(folder, ignore_errors=True)
+    write()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from goals import note, write
 
 from aucstream import SOLAM
 from aucstream.block import Block, Form
@@ -65,7 +66,9 @@ def main() -> None:
                     np.testing.assert_allclose(scores, out, rtol=1e-6, atol=1e-9)
                 else:
                     best = [min(best[0], middle - start), min(best[1], end - middle)]
+            note(f"step, {d} dense features / C", [best[0] / best[1]], 1.3, at_most=True)
             print(f"| {d} | {best[0] / ROWS:.0f} | {best[1] / ROWS:.0f} | {best[0] / best[1]:.2f} |", flush=True)
+    write()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/run.py [--quick] [names ...]
 
 Names: learn, cost, step, files, imports, auc, readers, service, bulk, life; all where none is given. The report is
-`benchmarks/out/report.md`.
+`benchmarks/out/report.md`, with what is wanted of the figures drawn in `goals.svg`.
 `docs/performance.md` holds the results of the last full run that was looked into.
 """
 
@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import goals
 
 FOLDER = Path(__file__).parent
 OUT = FOLDER / "out"
@@ -57,12 +59,14 @@ def machine() -> dict[str, Any]:
 def run(name: str, options: list[str]) -> dict[str, Any]:
     """Run one benchmark; return its output, seconds of wall and processor, and figures where it writes them."""
     figures = OUT / f"{name}.figures.json"
-    figures.unlink(missing_ok=True)
+    reached = OUT / f"{name}.goals.json"
+    for path in (figures, reached):
+        path.unlink(missing_ok=True)
     command = [sys.executable, str(FOLDER / f"bench_{name}.py"), *options]
     if name in ("learn", "files"):
         command += ["--json", str(figures)]
     start, before = time.perf_counter(), os.times()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, goals.FILE: str(reached)})
     after = os.times()
     told: dict[str, Any] = {
         "command": " ".join(["python", f"benchmarks/bench_{name}.py", *options]),
@@ -75,6 +79,8 @@ def run(name: str, options: list[str]) -> dict[str, Any]:
         "machine": machine(),
         "output": done.stdout,
     }
+    told["goals"] = goals.read(reached)
+    reached.unlink(missing_ok=True)
     if figures.exists():
         told["figures"] = json.loads(figures.read_text())
         figures.unlink()
@@ -104,10 +110,15 @@ def main() -> int:
     OUT.mkdir(exist_ok=True)
     parts = ["# Benchmarks\n\n" + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n"]
     failed = 0
+    reached: list[goals.Goal] = []
     for name in told.names or QUICK:
         done = run(name, QUICK[name] if told.quick else [])
         failed |= done["exit"] != 0
         parts.append(section(name, done))
+        reached += done["goals"]
+    if reached:
+        parts[1:1] = [f"## Goals\n\n{goals.table(reached)}\n![Goals](goals.svg)\n"]
+        goals.draw(reached, OUT / "goals.svg")
     report = "\n".join(parts)
     (OUT / "report.md").write_text(report)
     print(report)
