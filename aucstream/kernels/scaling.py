@@ -25,7 +25,7 @@ INDICATOR = 2
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
 NEAR = 0.99 * CUT * CUT  # squared: certainly not cut, however the products are rounded,
-TINY = 1e-250  # where they do not underflow
+TINY, VAST = 1e-250, 1e300  # where they neither underflow nor overflow
 HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
 RESTARTS = 3.0  # this often: a column may hold values of two scales. Each leaves a mark in COUNT:
 MARK = 2.0**-40
@@ -56,7 +56,7 @@ def enter(j, x, columns):
     m2 = columns[j, M2]
     delta = x - mean
     # Well within reach is told without a root and a division, which cost more than all the rest here.
-    if n >= YOUNG and m2 > 0.0 and not (m2 > TINY and delta * delta * n < NEAR * m2):
+    if n >= YOUNG and m2 > 0.0 and not (TINY < m2 < VAST and delta * delta * n < NEAR * m2):
         reach = CUT * math.sqrt(m2 / n)
         x = max(mean - reach, min(mean + reach, x))
         delta = x - mean
@@ -73,6 +73,47 @@ def enter(j, x, columns):
     else:
         columns[j, LOW] = min(columns[j, LOW], x)
         columns[j, HIGH] = max(columns[j, HIGH], x)
+
+
+@jit
+def enter_all(j, val, start, step, scores, columns):
+    """Take the values of column j, every `step`-th of val from `start` on, into its estimates, as `enter` each.
+
+    Rows whose score is NaN are left out. Columns do not depend on each other: what is kept of one stays in registers.
+    """
+    n = columns[j, COUNT]
+    mean = columns[j, MEAN]
+    m2 = columns[j, M2]
+    low = columns[j, LOW]
+    high = columns[j, HIGH]
+    for i in range(scores.size):
+        if math.isnan(scores[i]):
+            continue
+        x = val[start + i * step]
+        delta = x - mean
+        if n >= 2.0 * YOUNG and TINY < m2 < VAST and delta * delta * n < NEAR * m2:
+            mean += delta / (n + 1.0)
+            m2 += delta * (x - mean)  # no more than three times what it was
+            n += 1.0
+            low = min(low, x)
+            high = max(high, x)
+        else:
+            columns[j, COUNT] = n
+            columns[j, MEAN] = mean
+            columns[j, M2] = m2
+            columns[j, LOW] = low
+            columns[j, HIGH] = high
+            enter(j, x, columns)
+            n = columns[j, COUNT]
+            mean = columns[j, MEAN]
+            m2 = columns[j, M2]
+            low = columns[j, LOW]
+            high = columns[j, HIGH]
+    columns[j, COUNT] = n
+    columns[j, MEAN] = mean
+    columns[j, M2] = m2
+    columns[j, LOW] = low
+    columns[j, HIGH] = high
 
 
 @jit
@@ -136,9 +177,41 @@ def observe_row(idx, x, sparse, standard, length, kinds, columns, s):
 
 
 @jit
+def alike(indptr, idx):
+    """Return how many of the first rows have the same columns in the same order; 0 where it is one."""
+    n = indptr.size - 1
+    if n < 2:
+        return 0
+    if idx is None:
+        return n
+    width = indptr[1]
+    for i in range(1, n):
+        a = indptr[i]
+        if indptr[i + 1] - a != width:
+            return i if i > 1 else 0
+        for k in range(width):
+            if idx[a + k] != idx[k]:
+                return i if i > 1 else 0
+    return n
+
+
+@jit
 def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s):
     """Take learned rows (n,) into all estimates, but for those whose score is NaN (skipped)."""
-    for i in range(scores.size):
+    first = 0
+    if standard and not sparse:
+        first = alike(indptr, idx)
+        for k in range(indptr[1] if first > 0 else 0):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            if kinds[j] != INDICATOR:
+                enter_all(j, val, k, indptr[1], scores[:first], columns)
+        for i in range(first):
+            if not math.isnan(scores[i]):
+                observe_norm(norms[i], s)
+    for i in range(first, scores.size):
         if math.isnan(scores[i]):
             continue
         a, b = indptr[i], indptr[i + 1]
