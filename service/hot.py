@@ -1,4 +1,4 @@
-"""The hot calls, straight on ASGI: learn-one, predict-one and label-one here, their -many forms beside them.
+"""The hot calls, learn-one, predict-one and label-one here, their -many forms beside them, straight on ASGI or in the lane.
 
 They are described in the OpenAPI document by `routes/learning.py` like all others.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, NonFiniteStep
 from aucstream.pipeline import RowKind
 from service.admission import require
-from service.commands import Kind, Mode
+from service.commands import Kept, Kind, Mode
 from service.exchange import JSON, Exchange
 from service.host import ModelHost
 from service.judging import contributions, judge_known, score
@@ -48,31 +48,61 @@ First = tuple[float, float | None, int]  # score, probability, and after which e
 Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
 
 
+class Answer(NamedTuple):
+    """What a call is answered."""
+
+    status: int
+    body: bytes
+
+
+class Pending(NamedTuple):
+    """A call whose answer depends on what the journal decides."""
+
+    outcome: asyncio.Future[Any]
+    answer: Callable[[Any], Answer]  # or raises what became of it
+
+
+OneCall = Callable[[Exchange, Model, bytes], Answer | Pending]
+
+
 class HotCalls:
-    """Handlers by the last part of the path."""
+    """Handlers by the last part of the path.
+
+    A call of one row is a function of its body that answers at once, or says what to wait for, or raises what is
+    wrong with it: then nothing was done.
+    """
 
     def __init__(self, host: ModelHost) -> None:
         self.host = host
         self.settings = host.settings
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
         taking = Taking(host, self.limits)
-        self.handlers: dict[str, Handler] = {
+        self.one: dict[str, OneCall] = {
             "learn-one": self.learn_one,
             "predict-one": self.predict_one,
             "label-one": self.label_one,
+        }
+        self.handlers: dict[str, Handler] = {
+            **{name: self._handler(call) for name, call in self.one.items()},
             "learn-many": taking.learn_many,
             "label-many": taking.label_many,
             "predict-many": Scoring(host, self.limits).predict_many,
         }
 
-    async def learn_one(self, exchange: Exchange, model: Model) -> None:
-        """Learn one example; answers when it is durable and applied."""
-        exchange.require(JSON)
-        learned = await self.learning(await exchange.body(self.settings.max_body_bytes), model)
-        await exchange.answer(200, learned_answer(learned))
+    def _handler(self, call: OneCall) -> Handler:
+        most = self.settings.max_body_bytes
 
-    def learning(self, data: bytes, model: Model) -> asyncio.Future[Learned]:
-        """Queue the row of a body, or raise what is wrong with it."""
+        async def handle(exchange: Exchange, model: Model) -> None:
+            exchange.require(JSON)
+            found = call(exchange, model, await exchange.body(most))
+            if isinstance(found, Pending):
+                found = found.answer(await found.outcome)
+            await exchange.answer(*found)
+
+        return handle
+
+    def learn_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
+        """Learn one example; answers when it is durable and applied."""
         body = learn_body(data)
         features: list[Features] = [body.features]
         try:
@@ -90,12 +120,10 @@ class HotCalls:
             len(data),
             lambda _taken: compact(data),
         )
-        return self.host.learn(model, rows, kind, Mode.ALL)
+        return Pending(self.host.learn(model, rows, kind, Mode.ALL), _learned)
 
-    async def label_one(self, exchange: Exchange, model: Model) -> None:
+    def label_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
         """Learn the prediction that waits under an id; answers when that is durable and applied."""
-        exchange.require(JSON)
-        data = await exchange.body(self.settings.max_body_bytes)
         body = label_body(data)
         try:
             sign = sign_of(body.label, "$.label")
@@ -103,23 +131,10 @@ class HotCalls:
         except AucstreamError as error:
             raise located(error) from None
         rows = Rows([], [sign], None, [body.id], len(data), no_payload)
-        learned = await self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL)
-        appended = learned.appended
-        if appended.refused:
-            raise appended.refused[0].error()
-        if appended.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
-            raise NonFiniteStep("row", [0], np.array([math.nan]))
-        if learned.scores:
-            answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
-        else:
-            seq = appended.duplicates.get(0, appended.seq_last)
-            answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in appended.duplicates))
-        await exchange.answer(202 if 0 in appended.held else 200, answer)
+        return Pending(self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL), _labelled)
 
-    async def predict_one(self, exchange: Exchange, model: Model) -> None:
+    def predict_one(self, exchange: Exchange, model: Model, data: bytes) -> Answer | Pending:
         """Score one example with the state after event `seq`; with an id it waits for its label."""
-        exchange.require(JSON)
-        data = await exchange.body(self.settings.max_body_bytes)
         body = predict_body(data)
         try:
             if body.id is not None:
@@ -129,24 +144,20 @@ class HotCalls:
             raise located(error) from None
         first, kind = self._judged(body, len(data), model)
         told = contributions(model, body.features) if body.explain else None
-        if body.id is not None:
-            predictions = Predictions()
-            predictions.add(body.id, body.features, *first)
-            kept = await self.host.keep(model, predictions, kind, Mode.ALL)
-            if kept.refused:
-                raise kept.refused[0].error()
-            before = kept.answers[0]
-            assert before is not None
-            if first != before[1:]:  # contributions belong to the score they add up to
-                first, told = before[1:], None
-        await exchange.answer(200, _predicted(first, told))
+        if body.id is None:
+            return _predicted(first, told)
+        predictions = Predictions()
+        predictions.add(body.id, body.features, *first)
 
-    def predicted(self, data: bytes, model: Model) -> bytes | None:
-        """Return the answer to a row that does not wait for a label; None: `predict_one` has it."""
-        body = predict_body(data)
-        if body.id is not None or body.explain:
-            return None
-        return _predicted(self._judged(body, len(data), model)[0], None)
+        def kept(outcome: Kept) -> Answer:
+            if outcome.refused:
+                raise outcome.refused[0].error()
+            before = outcome.answers[0]
+            assert before is not None
+            # contributions belong to the score they add up to
+            return _predicted(first, told) if first == before[1:] else _predicted(before[1:], None)
+
+        return Pending(self.host.keep(model, predictions, kind, Mode.ALL), kept)
 
     def _judged(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None]:
         """Return what is answered of a row, and its form; or raise what is wrong with it."""
@@ -164,21 +175,34 @@ class HotCalls:
         return (scores[0], probabilities[0], model.seq), kind
 
 
-def learned_answer(learned: Learned) -> bytes:
-    """Return the answer of learn-one, or raise what became of its row."""
+def _learned(learned: Learned) -> Answer:
     appended = learned.appended
     if learned.scores:
         score = learned.scores[0]
         if not math.isfinite(score):
             raise NonFiniteStep("row", [0], np.array(learned.scores))
-        return b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score))
+        return Answer(200, b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score)))
     if appended.refused:
         raise appended.refused[0].error()
     if appended.skipped:
         raise NonFiniteStep("row", [0], np.array([math.nan]))
-    return b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0]
+    return Answer(200, b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0])
 
 
-def _predicted(first: First, told: dict[str, float] | None) -> bytes:
+def _labelled(learned: Learned) -> Answer:
+    appended = learned.appended
+    if appended.refused:
+        raise appended.refused[0].error()
+    if appended.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
+        raise NonFiniteStep("row", [0], np.array([math.nan]))
+    if learned.scores:
+        answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
+    else:
+        seq = appended.duplicates.get(0, appended.seq_last)
+        answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in appended.duplicates))
+    return Answer(202 if 0 in appended.held else 200, answer)
+
+
+def _predicted(first: First, told: dict[str, float] | None) -> Answer:
     answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
-    return answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told)
+    return Answer(200, answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told))

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from aucstream.errors import AucstreamError
 from service.edge import MODELS, Edge, count_refused, problem_for
 from service.exchange import JSON, Exchange
-from service.hot import learned_answer
-from service.model import Learned, Model
+from service.hot import Answer, OneCall, Pending
+from service.model import Model
 from service.problems import CONTENT_TYPE
 from service.watch import MODEL_ROUTE
 
@@ -41,7 +41,7 @@ class Connection(Protocol):
 class Head:
     """A head that was served."""
 
-    serve: Callable[[Connection, Head, bytes], bool]
+    call: OneCall
     model: str
     length: int  # of the body
     exchange: Exchange
@@ -53,13 +53,17 @@ class Lane:
     def __init__(self, edge: Edge) -> None:
         self.heads: dict[bytes, Head] = {}
         self._edge = edge
-        self._calls = {"predict-one": self._predict, "learn-one": self._learn}
 
     def remember(self, head: bytes, behind: int, scope: Mapping[str, Any]) -> None:
         """Remember the head of a request that was answered 200; so many bytes came `behind` it."""
         path: str = scope["path"]
         name, _, call = path[len(MODELS) :].partition("/")
-        if not path.startswith(MODELS) or call not in self._calls or scope["query_string"] or len(head) > MOST_BYTES:
+        if (
+            not path.startswith(MODELS)
+            or call not in self._edge.hot.one
+            or scope["query_string"]
+            or len(head) > MOST_BYTES
+        ):
             return
         if any(header in OWN for header, _ in scope["headers"]):
             return
@@ -71,56 +75,51 @@ class Lane:
         exchange.bytes_in = behind
         if len(self.heads) >= MOST_HEADS:
             self.heads.clear()
-        self.heads[head] = Head(self._calls[call], name, behind, exchange)
+        self.heads[head] = Head(self._edge.hot.one[call], name, behind, exchange)
 
-    def _admitted(self, head: Head) -> tuple[Exchange, Model]:
+    def serve(self, connection: Connection, head: Head, body: bytes) -> bool:
+        """Serve the body behind a head; False: nothing was done, and the request must be parsed."""
+        edge = self._edge
         exchange = head.exchange.again()
-        self._edge.admission.admit(exchange)
-        return exchange, self._edge.host.model(head.model)
-
-    def _predict(self, connection: Connection, head: Head, body: bytes) -> bool:
         try:
-            exchange, model = self._admitted(head)
-            answer = self._edge.hot.predicted(body, model)
+            edge.admission.admit(exchange)
+            model = edge.host.model(head.model)
+            found = head.call(exchange, model, body)
         except Exception:  # it is raised again where it is answered
             return False
-        if answer is None:
-            return False
-        self._edge.watch.in_flight += 1
-        self._answer(connection, exchange, answer)
+        edge.watch.in_flight += 1
+        if isinstance(found, Pending):
+            connection.wait()
+            found.outcome.add_done_callback(partial(self._decided, connection, exchange, model, found.answer))
+        else:
+            self._answer(connection, exchange, *found)
         return True
 
-    def _learn(self, connection: Connection, head: Head, body: bytes) -> bool:
-        try:
-            exchange, model = self._admitted(head)
-            future = self._edge.hot.learning(body, model)
-        except Exception:  # it is raised again where it is answered: nothing was queued
-            return False
-        self._edge.watch.in_flight += 1
-        connection.wait()
-        future.add_done_callback(partial(self._learned, connection, exchange, model))
-        return True
-
-    def _learned(
-        self, connection: Connection, exchange: Exchange, model: Model, future: asyncio.Future[Learned]
+    def _decided(
+        self,
+        connection: Connection,
+        exchange: Exchange,
+        model: Model,
+        answer: Callable[[Any], Answer],
+        outcome: asyncio.Future[Any],
     ) -> None:
         try:
-            answer = learned_answer(future.result())
+            found = answer(outcome.result())
         except (Exception, asyncio.CancelledError) as raised:
             error = self._edge.host.not_ready() if isinstance(raised, asyncio.CancelledError) else raised
             if isinstance(error, AucstreamError):
                 count_refused(model, error)
             status, told, extra = problem_for(exchange, error)
-            self._answer(connection, exchange, told, status, CONTENT_TYPE, extra)
+            self._answer(connection, exchange, status, told, CONTENT_TYPE, extra)
         else:
-            self._answer(connection, exchange, answer)
+            self._answer(connection, exchange, *found)
 
     def _answer(
         self,
         connection: Connection,
         exchange: Exchange,
+        status: int,
         answer: bytes,
-        status: int = 200,
         kind: bytes = JSON,
         extra: Mapping[str, str] | None = None,
     ) -> None:

@@ -216,7 +216,7 @@ class Protocol(HttpToolsProtocol):
             self._head, self._behind = text, len(data) - end - 4  # to be remembered, if it is served well
             return False
         body = data[end + 4 :]
-        if len(body) != head.length or not head.serve(self, head, body):
+        if len(body) != head.length or not lane.serve(self, head, body):
             return False
         self._expected = DONE
         self._since = self.loop.time()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import socket
 import time
@@ -30,22 +29,14 @@ class Spied(Local):
         assert isinstance(lane, Lane)
         self.lane = lane
         self.seen: list[tuple[str, bool]] = []
-        remember = lane.remember
+        serve = lane.serve
 
-        def spy(text: bytes, behind: int, scope: Any) -> None:
-            remember(text, behind, scope)
-            if text in lane.heads:
-                lane.heads[text] = dataclasses.replace(lane.heads[text], serve=self._serve(lane.heads[text]))
-
-        lane.remember = spy  # type: ignore[method-assign]
-
-    def _serve(self, known: Head) -> Any:
-        def serve(connection: Connection, head: Head, body: bytes) -> bool:
-            served = known.serve(connection, head, body)
+        def spy(connection: Connection, head: Head, body: bytes) -> bool:
+            served = serve(connection, head, body)
             self.seen.append((head.exchange.path.rpartition("/")[2], served))
             return served
 
-        return serve
+        lane.serve = spy  # type: ignore[method-assign]
 
 
 class Wire:
@@ -139,12 +130,25 @@ def test_rows_learned_in_the_lane_are_learned_in_their_order(spied: Spied, wire:
     assert spied.describe("m")["examples"] == spied.describe("m")["seq"] == seq + 5
 
 
+def test_predictions_that_wait_and_their_labels_are_served_in_the_lane(spied: Spied, wire: Wire) -> None:
+    seq = spied.describe("m")["seq"]
+    for number in range(3):
+        status, _, told = wire.ask("predict-one", {"features": ROW, "id": f"lane-{number}"})
+        assert (status, told["seq"]) == (200, seq + number)
+        assert wire.ask("label-one", {"id": f"lane-{number}", "label": 1})[2]["seq"] == seq + number + 1
+    assert wire.ask("label-one", {"id": "lane-1", "label": 1})[2] == {"seq": seq + 2, "score": None, "duplicate": True}
+    assert wire.ask("label-one", {"id": "lane-1", "label": 0})[0] == 409
+    assert wire.ask("label-one", {"id": "lane-7", "label": 0})[0] == 404
+    calls = [("predict-one", True), ("label-one", True)] * 2 + [("label-one", True)] * 3
+    assert spied.seen == calls
+    assert spied.describe("m")["pending"] == 0
+
+
 @pytest.mark.parametrize(
     ("call", "good", "bad", "status"),
     [
         ("predict-one", {"features": {"a": 11}}, {"features": {"a": [2]}}, 422),
-        ("predict-one", {"features": {"a": 1}}, {"features": {"a": 1}, "id": "p"}, 200),
-        ("predict-one", {"features": {"a": 1}}, {"features": {"a": 1}, "explain": True}, 200),
+        ("predict-one", {"features": {"a": 1}}, {"features": {"a": 1}, "id": ""}, 422),
         ("learn-one", {"features": {"a": 1}, "label": 1}, {"features": {"a": 1}, "label": 7}, 422),
         ("learn-one", {"features": {"a": 1}, "label": 1}, {"features": {"a": 1}}, 422),
         ("learn-one", {"features": {"a": 1}, "label": 1}, {"features": {"a": 1}, "label": 1, "weight": -1}, 422),
