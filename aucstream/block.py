@@ -99,6 +99,8 @@ class Block:
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return the rows of several blocks of one form as one block."""
+    if len(blocks) == 1:
+        return blocks[0]
     if any((block.indices is None) != (blocks[0].indices is None) for block in blocks):
         raise InvalidBlock("blocks", "all dense or all sparse", "both")
     if blocks[0].indices is None and len({block.width for block in blocks}) > 1:

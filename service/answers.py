@@ -13,6 +13,16 @@ from service.many import Refused
 Answer = tuple[float, float | None] | bytes  # score and probability, or what is told of a row that was refused
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+class _Prediction(msgspec.Struct):
+    score: float
+    probability: float | None
+
+
+def _line(answer: Answer) -> _Prediction | msgspec.Raw:
+    return msgspec.Raw(answer) if isinstance(answer, bytes) else _Prediction(*answer)
 
 
 def prediction(answer: Answer) -> bytes:
@@ -33,7 +43,7 @@ class LineAnswers:
 
     def part(self, answers: Sequence[Answer]) -> bytes:
         """Return some answers."""
-        return b"".join([prediction(answer) + b"\n" for answer in answers])
+        return _encode_lines([_line(answer) for answer in answers])
 
     def end(self, seq: int) -> bytes:
         """Return what comes after the last part; `seq` is that of the last rows scored."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from aucstream.block import Block
 from aucstream.errors import InvalidParams
 from service.errors import InvalidBody, NonFiniteScore
 from service.model import Model
@@ -23,9 +24,9 @@ def judge_known(model: Model, features: Features) -> tuple[float, float | None] 
     return found[0] + 0.0, found[1] if model.calibrated else None
 
 
-def score(model: Model, rows: Sequence[Features]) -> tuple[list[float], list[float | None]]:
+def score(model: Model, rows: Sequence[Features] | Block) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
-    scores = model.pipeline.score_rows(rows)
+    scores = model.pipeline.score_block(rows) if isinstance(rows, Block) else model.pipeline.score_rows(rows)
     finite = np.isfinite(scores)
     if not finite.all():
         error = NonFiniteScore("score", "a finite number", pointer="")

@@ -17,6 +17,7 @@ STEP_ROWS = 256  # rows that are decoded or scored one by one before the loop lo
 PLAIN_ROWS = 2_048  # the same for rows that are one matrix, and one event
 FEW = 16  # plain rows between two parts of the body, or
 MANY = 64  # between other lines, that are worth an event of their own
+WINDOW = 1 << 16  # bytes that are cut into lines at once
 LONGEST = 1 << 16  # bytes of a line that is looked at for its shape, which takes milliseconds
 
 SPACE = 32
@@ -45,6 +46,7 @@ class LineReader:
         self._rest = b""
         self._number = 0  # lines so far
         self._dropping = False
+        self._passing = 0 if accepts else 1 << 62  # lines that are not looked at
 
     def feed(self, part: bytes) -> Iterator[list[Item] | Plain]:
         """Yield the lines that end in this part, in order: some as (line number from 1, line), some as a matrix."""
@@ -57,17 +59,9 @@ class LineReader:
             if data[at] <= SPACE and not self._dropping and (blank := self._blank(data, at)) > at:
                 self._number += data.count(b"\n", at, blank)
                 at = blank
-                continue
-            stop = data.index(b"\n", at)
-            rows = None if self._dropping else self._plain(data, at, stop)
-            if rows is None:
-                self._number += 1
-                if self._dropping or stop - at > self._limit:
-                    self._dropping = False
-                    items.append((self._number, None))
-                else:
-                    items.append((self._number, data[at:stop]))
-                at = stop + 1
+            elif self._dropping or self._passing or (rows := self._plain(data, at)) is None:
+                most = 1 if self._dropping else max(1, min(self._passing, STEP_ROWS - len(items)))
+                at = self._others(data, at, most, items)
             else:
                 whole = at == 0 and rows.end == len(data)
                 if len(rows) >= (FEW if whole else MANY):
@@ -98,18 +92,33 @@ class LineReader:
         text = _BLANK.match(data, at, at + self._limit + 1)
         return at if text is None else data.rfind(b"\n", at, text.end()) + 1 or at
 
-    def _plain(self, data: bytes, at: int, stop: int) -> PlainRows | None:
-        """Return the plain rows from a place on, where a line ends at `stop`; None: that line is none."""
-        if self._accepts is None:
-            return None
+    def _others(self, data: bytes, at: int, most: int, items: list[Item]) -> int:
+        """Add up to so many lines, the first one at a place, to the items; return where the next one is."""
+        lines = data[at : at + WINDOW].split(b"\n", most)
+        lines.pop()  # what is behind them
+        lines = lines or [data[at : data.index(b"\n", at)]]
+        for line in lines:
+            self._number += 1
+            if self._dropping or len(line) > self._limit:
+                self._dropping = False
+                items.append((self._number, None))
+            elif line and not line.isspace():
+                items.append((self._number, line))
+        self._passing = max(0, self._passing - len(lines))
+        return at + sum(map(len, lines)) + len(lines)
+
+    def _plain(self, data: bytes, at: int) -> PlainRows | None:
+        """Return the plain rows from a place on; None: the line there is none."""
         reader = self._reader
         rows = reader.read(data, at, PLAIN_ROWS)
         if rows is None:
-            line = data[at:stop]
-            if not (reader.passes or self._is_plain(line)) or not reader.learn(line):
+            line = data[at : data.index(b"\n", at)]
+            if (reader.passes or self._is_plain(line)) and reader.learn(line):
+                rows = reader.read(data, at, PLAIN_ROWS)
+            if rows is None:
+                self._passing = 1 + reader.passing()
                 return None
-            rows = reader.read(data, at, PLAIN_ROWS)
-        if rows is None or int(np.diff(rows.starts).max()) - 1 <= self._limit:
+        if int(np.diff(rows.starts).max()) - 1 <= self._limit:
             return rows
         short = int(np.argmax(np.diff(rows.starts) - 1 > self._limit))  # the row after these is too long
         return reader.read(data, at, short) if short else None

@@ -66,7 +66,7 @@ class Waiting:
     future: asyncio.Future[Learned] | None = None
     ids: Sequence[str | None] | None = None
     scores: list[float] = field(default_factory=list)
-    block: Block | None = None  # the rows, where they are Columns whose names are all known
+    block: Block | None = None  # the rows, where all their names are known
 
     def __len__(self) -> int:
         return self.appended.seq_last - self.appended.seq_first + 1
@@ -77,20 +77,33 @@ def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future
     joined = appended.joined
     size = rows.size + sum(len(row.features) for row in joined.values())
     if appended.taken is None and not joined:
-        return Waiting(appended, rows.features, rows.signs, rows.weights, None, at, size, future, rows.ids)
+        signs = rows.signs if rows.block is None else rows.block.y
+        return Waiting(
+            *(appended, rows.features, signs, rows.weights, None, at, size, future, rows.ids), block=rows.block
+        )
     taken = range(len(rows)) if appended.taken is None else appended.taken
     ids = None if rows.ids is None else [rows.ids[row] for row in taken]
-    if not joined and isinstance(rows.features, Columns):
-        at_rows = np.array(taken, dtype=np.int64)
-        weights = None if rows.weights is None else np.asarray(rows.weights)[at_rows]
-        signs = np.asarray(rows.signs)[at_rows]
-        return Waiting(appended, rows.features.take(taken), signs, weights, None, at, size, future, ids)
+    if not joined:
+        places = np.array(taken, dtype=np.int64)
+        features = rows.features
+        return Waiting(
+            appended,
+            features.take(taken) if isinstance(features, Columns) else [features[row] for row in taken],
+            np.asarray(rows.signs)[places],
+            None if rows.weights is None else np.asarray(rows.weights)[places],
+            None,
+            at,
+            size,
+            future,
+            ids,
+            block=None if rows.block is None else rows.block.take(places),
+        )
     return Waiting(
         appended,
         [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken],
         [float(rows.signs[row]) for row in taken],
         None if rows.weights is None else [float(rows.weights[row]) for row in taken],
-        [_given(joined.get(row)) for row in taken] if joined else None,
+        [_given(joined.get(row)) for row in taken],
         at,
         size,
         future,
@@ -208,13 +221,13 @@ class Model:
     def apply_some(self, until: float = 0.0) -> tuple[int, int]:
         """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended.
 
-        Of Columns more slices are taken until a time (of `time.perf_counter`).
+        Of rows of one request that are Columns, or a block, more slices are taken until a time (`time.perf_counter`).
         """
         first = self.waiting[0] if self.waiting else None
-        if first is not None and isinstance(first.features, Columns) and self.seq >= BLOCK:
+        if first is not None and self.seq >= BLOCK and (first.block is not None or isinstance(first.features, Columns)):
             start = len(first.scores)
             if len(first) - start > FEW:
-                scores = self._learn_columns(first, start, until)
+                scores = self._learn_alone(first, start, until)
                 return self._applied([(first, len(scores))], scores)
         room = self._room
         features: list[Sequence[Features]] = []
@@ -279,8 +292,8 @@ class Model:
         self._answer_repeats()
         return len(scores), freed
 
-    def _learn_columns(self, waiting: Waiting, start: int, until: float) -> list[float]:
-        """Learn, judge and move on by rows of Columns from `start` on; to the same numbers as `_learn`."""
+    def _learn_alone(self, waiting: Waiting, start: int, until: float) -> list[float]:
+        """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`."""
         signs = np.asarray(waiting.signs)
         scores = np.empty(len(waiting))
         stop = start
@@ -302,14 +315,13 @@ class Model:
         return found
 
     def _learned_part(self, waiting: Waiting, signs: Floats, part: slice) -> Floats:
-        """Learn some rows of Columns; return the score before each, NaN where it was skipped."""
-        rows = waiting.features
-        assert isinstance(rows, Columns)
-        weights = None if waiting.weights is None else np.asarray(waiting.weights)
+        """Learn some rows of one request; return the score before each, NaN where it was skipped."""
         if waiting.block is None:
+            rows = waiting.features
+            weights = None if waiting.weights is None else np.asarray(waiting.weights)
             waiting.block = self.pipeline.block_of(rows, signs, weights)
-        if waiting.block is None:
-            return self.pipeline.learn_rows(rows[part], signs[part], None if weights is None else weights[part])
+            if waiting.block is None:
+                return self.pipeline.learn_rows(rows[part], signs[part], None if weights is None else weights[part])
         return self.pipeline.learn_block(waiting.block.rows(part.start, part.stop))
 
     def _learn(

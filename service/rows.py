@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aucstream.block import Floats, sign_of
+from aucstream.block import Block, Floats, sign_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told
 from aucstream.features.entries import entries_of
 from service import columns
@@ -101,6 +101,7 @@ class Rows:
     size: int
     payload: Callable[[Sequence[int] | None], bytes]
     line: Callable[[int], bytes] | None = None  # one row as a line of JSON; None: as `payload` of it alone
+    block: Block | None = None  # the rows, where all their names are known
 
     def __len__(self) -> int:
         return len(self.signs)
@@ -158,15 +159,22 @@ def learn_body(data: bytes | msgspec.Raw) -> LearnBody:
 
 def learn_bodies(lines: Sequence[bytes]) -> list[LearnBody] | None:
     """Decode lines of learn bodies in one go; None where one is refused, or has to be looked at more closely."""
+    return _decoded(_LEARN, lines, lambda bodies: 2 * len(bodies) + sum(body.weight != 1.0 for body in bodies))
+
+
+def predict_bodies(lines: Sequence[bytes]) -> list[PredictBody] | None:
+    """Decode lines of predict bodies as `learn_bodies` does."""
+    return _decoded(_PREDICT, lines, lambda bodies: len(bodies) + sum(body.explain for body in bodies))
+
+
+def _decoded(decoder: Any, lines: Sequence[bytes], fields: Callable[[list[Any]], int]) -> list[Any] | None:
     text = b"\n".join(lines)
     try:
-        bodies = _LEARN.decode_lines(text)
+        bodies: list[Any] = decoder.decode_lines(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    names = 2 * len(bodies)
-    for body in bodies:
-        names += len(body.features) if type(body.features) is dict else 0
-        names += (body.weight != 1.0) + (body.id is not None)
+    names = fields(bodies) + len(bodies) - [body.id for body in bodies].count(None)
+    names += sum([len(body.features) for body in bodies if type(body.features) is dict])
     # No line has fewer colons than names: where they are as many in all, they are in each.
     return bodies if len(bodies) == len(lines) and text.count(b":") == names else None
 

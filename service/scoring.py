@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from typing import IO
 
+from aucstream.block import Block
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from service.admission import require
@@ -19,11 +20,22 @@ from service.exchange import ARROW, JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.judging import score
 from service.keys import Role
-from service.lines import STEP_ROWS
+from service.lines import FEW, STEP_ROWS
 from service.many import Bodies, Refused, form_of, on_error
 from service.model import Model
 from service.plain import Call, Plain
-from service.rows import Item, PredictBody, Predictions, RowLimits, check_features, checked_id, located, predict_body
+from service.rows import (
+    Features,
+    Item,
+    PredictBody,
+    Predictions,
+    RowLimits,
+    check_features,
+    checked_id,
+    located,
+    predict_bodies,
+    predict_body,
+)
 
 SPOOL_BYTES = 1 << 20  # an NDJSON answer longer than this waits on disk until its request has ended
 SEND_BYTES = 1 << 16
@@ -98,12 +110,12 @@ class Scoring:
                 async for items in parts:
                     scored = Scored()
                     refused: Refused | None = None
+                    known = self._known(items, model)
+                    if known is not None:
+                        with contextlib.suppress(NonFiniteScore):
+                            write(answers.part(list(zip(*score(model, known), strict=True))))
+                            continue
                     if isinstance(items, Plain):
-                        if form_of(items, model, model.kind) is not None:
-                            with contextlib.suppress(NonFiniteScore):
-                                scores, probabilities = score(model, items.features)
-                                write(answers.part(list(zip(scores, probabilities, strict=True))))
-                                continue
                         items = items.lines()
                     try:
                         self._score(exchange, scored, items, model, skip=skip)
@@ -124,6 +136,18 @@ class Scoring:
                 raise RowsRefused(error.cause, counts) from error
             finally:
                 self.spooled -= size
+
+    def _known(self, items: Sequence[Item] | Plain, model: Model) -> Sequence[Features] | Block | None:
+        """Return rows that have no fault and wait for no label; None: one by one they are told what is wrong."""
+        if isinstance(items, Plain):
+            return items.features if form_of(items, model, model.kind) is not None else None
+        if model.kind != "named" or len(items) < FEW or items[0][0] < 0:
+            return None
+        bodies = predict_bodies([raw or b"" for _, raw in items])
+        if bodies is None or any(body.explain or body.id is not None for body in bodies):
+            return None
+        features = [body.features for body in bodies]
+        return model.pipeline.block_of(features) if max(map(len, features)) <= self.limits.features else None
 
     def _score(self, exchange: Exchange, scored: Scored, items: Sequence[Item], model: Model, *, skip: bool) -> None:
         """Check and score rows; a bad one is answered by its errors, or raises after those before it."""

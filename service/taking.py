@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from aucstream.block import sign_of
+from aucstream.block import Block, joined, sign_of
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from service.arrow import pyarrow
@@ -60,6 +61,7 @@ class Batch:
         self.raws: list[bytes | msgspec.Raw] = []
         self.places: list[int] = []
         self.size = 0
+        self.blocks: list[Block] = []  # of rows that were read into one each
 
     def add(self, place: int, raw: bytes | msgspec.Raw, body: LearnBody, sign: float, size: int) -> None:
         """Add a row to learn."""
@@ -93,13 +95,15 @@ class Batch:
 
     def rows(self) -> Rows:
         """Return the rows as the host takes them."""
+        whole = self.blocks and sum(map(len, self.blocks)) == len(self)
         return Rows(
             self.features,
             self.signs,
-            None if all(weight == 1.0 for weight in self.weights) else self.weights,
+            None if self.weights.count(1.0) == len(self.weights) else self.weights,
             self.ids if self.with_ids else None,
             self.size,
             no_payload if self.event is Kind.LABEL else self.payload,
+            block=joined(self.blocks) if whole else None,
         )
 
 
@@ -350,7 +354,12 @@ class Taking:
             ids = [None if body.id is None else checked_id(body.id) for body in bodies]
         except AucstreamError:
             return False
-        if not (min(weights) >= 0.0 and max(weights) < math.inf and model.pipeline.plain(features)):
+        if not (min(weights) >= 0.0 and max(weights) < math.inf):
+            return False
+        block = model.pipeline.block_of(features, np.array(signs), np.array(weights))
+        if block is not None:
+            batch.blocks.append(block)
+        elif not model.pipeline.plain(features):
             return False
         batch.features += features
         batch.signs += signs

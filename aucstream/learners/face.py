@@ -15,7 +15,7 @@ import numpy as np
 from river import base
 
 from aucstream import snapshot
-from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Form, Ints, sign_of, signs_of, weights_of
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
@@ -428,19 +428,34 @@ class RankingClassifier(base.MiniBatchClassifier):
                     scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
         return scores
 
-    def block_of(self, rows: Columns, signs: Floats, weights: Floats | None = None) -> Block | None:
-        """Return rows as a block that `learn_block` takes, whole or in parts; None: `learn_rows` alone takes them.
+    def block_of(self, rows: Sequence[Any], signs: Floats | None = None, weights: Floats | None = None) -> Block | None:
+        """Return named rows as a block for `learn_block`, or for `score_block` where there are no signs.
 
-        They need names that are known already, numbers that are no giants, and weights above 0. The block stays
-        good while the model learns.
+        None where `learn_rows` or `score_rows` alone take them: they need names that are known already, plain
+        values without giants, and weights above 0. `check_rows` passes rows that become a block. It stays good while
+        the model learns, and may be learned in parts.
         """
+        encoder = self._encoder
+        if weights is not None and not (weights > 0.0).all():
+            return None
+        if isinstance(rows, Columns):
+            plain = encoder.take(rows, learn=True) if encoder.has_columns(rows.names) else None
+        else:
+            plain = encoder.plain(rows)
+        if plain is None or not _tame(plain[2]):
+            return None
+        if signs is None:
+            return Block(*plain, np.empty(0), np.empty(0), encoder.width, Form.NAMED)
         weights = np.ones(len(rows)) if weights is None else weights
-        tame = (weights > 0.0).all() and self._encoder.has_columns(rows.names) and _tame(rows.values)
-        return dict_block(self._encoder, rows, signs, weights, learn=True) if tame else None
+        return Block(*plain, signs, weights, encoder.width, Form.NAMED)
 
     def learn_block(self, block: Block) -> Floats:
         """Learn rows made by `block_of`; return as `learn_rows`."""
         return self._learn(block)
+
+    def score_block(self, block: Block) -> Floats:
+        """Return the scores of rows made by `block_of`."""
+        return self._score(block)
 
     def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
         """Learn one row that `check_rows` has passed; return as `learn_rows` what its row would be."""
