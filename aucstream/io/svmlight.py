@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from aucstream.block import NEGATIVE, POSITIVE, Block, Form
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Form, Ints
 from aucstream.errors import BadRow
 from aucstream.io.rows import CHUNK_ROWS
 from aucstream.io.source import PathLike, Source, as_source, line_feeds, whole_lines
@@ -62,26 +62,29 @@ def read_svmlight(
 
 
 def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Iterator[Block]:
-    indptr = np.zeros(chunk_rows + 1, dtype=np.int64)
-    indices = np.empty(FIRST_ROOM, dtype=np.int64)
-    values = np.empty(FIRST_ROOM)
-    y = np.empty(chunk_rows)
     late = np.empty((FIRST_LATE, 3), dtype=np.int64)
     state = np.zeros(6, dtype=np.int64)
+    room = FIRST_ROOM
 
-    def block() -> Block:
+    def arrays() -> tuple[Ints, Ints, Floats, Floats]:
+        indptr = np.empty(chunk_rows + 1, dtype=np.int64)
+        indptr[0] = 0
+        return indptr, np.empty(room, dtype=np.int64), np.empty(room), np.empty(chunk_rows)
+
+    def block() -> Block:  # it keeps the arrays: to copy them would cost a tenth of the pass
         rows, nnz = int(state[parse.ROW]), int(state[parse.ENTRY])
         state[parse.ROW] = state[parse.ENTRY] = 0
         return Block(
-            indptr[: rows + 1].copy(),
-            indices[:nnz].copy(),
-            values[:nnz].copy(),
-            y[:rows].copy() if labelled else np.empty(0),
+            indptr[: rows + 1],
+            indices[:nnz],
+            values[:nnz],
+            y[:rows] if labelled else np.empty(0),
             np.ones(rows) if labelled else np.empty(0),
             int(state[parse.WIDTH]),
             Form.CSR,
         )
 
+    indptr, indices, values, y = arrays()
     lines = 0
     for piece in whole_lines(source):
         data = np.frombuffer(piece, dtype=np.uint8)
@@ -105,7 +108,9 @@ def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Itera
                 token = int(state[parse.TOKEN])
                 raise _bad_row(source.name, lines, piece, token, base, outcome == parse.BAD_LABEL)
             if state[parse.ROW] == chunk_rows:
+                room = int(state[parse.ENTRY]) * 9 // 8 + 16  # as many as this one has, and some
                 yield block()
+                indptr, indices, values, y = arrays()
         lines += line_feeds(piece)
     if state[parse.ROW]:
         yield block()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from aucstream.kernels.jit import jit
-from aucstream.kernels.parse import rounded
-from aucstream.kernels.words import trailing_zeros, word_in
+from aucstream.kernels.parse import digits_of, rounded
+from aucstream.kernels.words import word_in
 
 # kinds of values: the next column of the matrix, or one of the fields beside it; END: the text after the last value
 FEATURE, LABEL, WEIGHT, ID, END = range(5)
@@ -21,59 +21,38 @@ FEATURE, LABEL, WEIGHT, ID, END = range(5)
 POSITION, ROW = range(2)
 
 MOST_ID = 256  # bytes
-MOST_POWER = 400  # of ten; rows beyond a float64 are left to the caller
+MOST_POWER = np.uint64(400)  # of ten; rows beyond a float64 are left to the caller
 POWERS = np.array([10**k for k in range(19)], dtype=np.uint64)
 
-U8, U16, U32 = (np.uint64(k) for k in (8, 16, 32))
-ZEROS = np.uint64(0x3030303030303030)
-ABOVE_NINE = np.uint64(0x7676767676767676)
-HIGH_BITS = np.uint64(0x8080808080808080)
-PAIRS = np.uint64(0x000000FF000000FF)
-BY_100 = np.uint64(100 + (1_000_000 << 32))
-BY_1 = np.uint64(1 + (10_000 << 32))
-TEN = np.uint64(10)
-NO_DIGITS = np.uint64(0)
-MOST = np.uint64(10**18)
+NOTHING, BYTE, LOW32, U32 = (np.uint64(k) for k in (0, 0xFF, 0xFFFFFFFF, 32))
+PLUS, MINUS, POINT, ZERO, SMALL_E, LARGE_E = (np.uint64(ord(c)) for c in "+-.0eE")
 TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"fals", "little"))
-LOW32 = np.uint64(0xFFFFFFFF)
-
-
-@jit
-def digits(text, p, size):
-    """Return (how many digits stand at the start of the eight bytes from p on, their number)."""
-    word = word_in(text, p, size) ^ ZEROS
-    others = ((word + ABOVE_NINE) | word) & HIGH_BITS  # right up to the first byte that is no digit
-    count = trailing_zeros(others) >> 3  # 8 where all are
-    word = word << np.uint64((64 - 8 * count) & 63)  # leading zeros in front
-    word = word * TEN + (word >> U8)
-    word = ((word & PAIRS) * BY_100 + ((word >> U16) & PAIRS) * BY_1) >> U32
-    return count, word if count > 0 else NO_DIGITS
 
 
 @jit
 def json_number(text, p, size):
     """Return (value, end) of the number at p by JSON's grammar; end -1: none, or one to look at more closely."""
-    negative = word_in(text, p, size) & np.uint64(0xFF) == np.uint64(45)
+    negative = word_in(text, p, size) & BYTE == MINUS
     if negative:
         p += 1
-    count, m = digits(text, p, size)
-    if count == 0 or (count > 1 and word_in(text, p, size) & np.uint64(0xFF) == np.uint64(48)):
+    count, m = digits_of(word_in(text, p, size))
+    if count == 0 or (count > 1 and word_in(text, p, size) & BYTE == ZERO):
         return 0.0, -1
     p += count
     while count == 8:
-        count, more = digits(text, p, size)
+        count, more = digits_of(word_in(text, p, size))
         if m >= POWERS[18 - count]:
             return 0.0, -1
         m = m * POWERS[count] + more
         p += count
     e = 0
-    c = word_in(text, p, size) & np.uint64(0xFF)
-    if c == np.uint64(46):
+    c = word_in(text, p, size) & BYTE
+    if c == POINT:
         p += 1
         start = p
         count = 8
         while count == 8:
-            count, more = digits(text, p, size)
+            count, more = digits_of(word_in(text, p, size))
             if m >= POWERS[18 - count]:
                 return 0.0, -1
             m = m * POWERS[count] + more
@@ -81,22 +60,22 @@ def json_number(text, p, size):
         if p == start:
             return 0.0, -1
         e = start - p
-        c = word_in(text, p, size) & np.uint64(0xFF)
-    if c == np.uint64(101) or c == np.uint64(69):
+        c = word_in(text, p, size) & BYTE
+    if c == SMALL_E or c == LARGE_E:
         p += 1
-        c = word_in(text, p, size) & np.uint64(0xFF)
-        down = c == np.uint64(45)
-        if down or c == np.uint64(43):
+        c = word_in(text, p, size) & BYTE
+        down = c == MINUS
+        if down or c == PLUS:
             p += 1
-        count, power = digits(text, p, size)
-        if count == 0 or power > np.uint64(MOST_POWER) or m == NO_DIGITS:
+        count, power = digits_of(word_in(text, p, size))
+        if count == 0 or power > MOST_POWER or m == NOTHING:
             return 0.0, -1
         p += count
         e += -np.int64(power) if down else np.int64(power)
-    elif negative and m == NO_DIGITS and e == 0:
+    elif negative and m == NOTHING and e == 0:
         return 0.0, -1  # -0 is the integer 0 to some readers
     value = 0.0
-    if m != NO_DIGITS:
+    if m != NOTHING:
         sure, value = rounded(np.int64(m), e)
         if not sure:
             return 0.0, -1
@@ -137,7 +116,7 @@ def read_lines(text, state, pieces, masks, kinds, ends, lengths, most, values, s
         for j in range(kinds.size):
             at = p
             while piece < ends[j]:
-                if (word_in(text, at, size) ^ pieces[piece]) & masks[piece] != NO_DIGITS:
+                if (word_in(text, at, size) ^ pieces[piece]) & masks[piece] != NOTHING:
                     fits = False
                 at += 8
                 piece += 1
@@ -153,7 +132,7 @@ def read_lines(text, state, pieces, masks, kinds, ends, lengths, most, values, s
                 if word & LOW32 == TRUE:
                     signs[row] = 1.0
                     p += 4
-                elif word & LOW32 == FALSE and (word >> U32) & np.uint64(0xFF) == np.uint64(101):
+                elif word & LOW32 == FALSE and (word >> U32) & BYTE == SMALL_E:
                     signs[row] = -1.0
                     p += 5
                 else:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from aucstream.kernels.jit import jit
-from aucstream.kernels.words import as_float, leading_zeros, product
+from aucstream.kernels.words import COMPILED, as_float, leading_zeros, product, trailing_zeros, word_in
 
 MAX_DIGITS = 18  # 10^18 < 2^63
 LOWEST_POWER, HIGHEST_POWER = -342, 308
@@ -60,6 +60,14 @@ TENS = np.array([float(f"1e{e}") for e in range(23)])
 
 U1, U9, U52, U63 = (np.uint64(k) for k in (1, 9, 52, 63))
 LOW9 = np.uint64(2**9 - 1)
+U0, U8, U10, U16, U32 = (np.uint64(k) for k in (0, 8, 10, 16, 32))
+ZEROS = np.uint64(0x3030303030303030)  # as text
+ABOVE_NINE = np.uint64(0x7676767676767676)
+HIGH_BITS = np.uint64(0x8080808080808080)
+PAIRS = np.uint64(0x000000FF000000FF)
+BY_100 = np.uint64(100 + (1_000_000 << 32))
+BY_1 = np.uint64(1 + (10_000 << 32))
+SHORT, LONGEST_SHORT = 16, 32  # bytes: an entry behind which short ones are expected; what reading one looks at
 ONES = np.uint64(2**64 - 1)
 
 
@@ -95,6 +103,30 @@ def rounded(m, e):
     mantissa = (mantissa + (mantissa & U1)) >> U1
     # an overflow of the mantissa, to 2^53, raises the exponent: the leading bit is not kept
     return True, as_float((np.uint64(exponent + 1022) << U52) + mantissa)
+
+
+@jit
+def digit_bits(word):
+    """Return eight times the number of digits at the start of eight bytes."""
+    word = word ^ ZEROS
+    others = ((word + ABOVE_NINE) | word) & HIGH_BITS  # right up to the first byte that is no digit
+    return trailing_zeros(others) & ~7  # 64 where there is none
+
+
+@jit
+def digits(word, bits):
+    """Return the number that so many bits of eight bytes, as `digit_bits` counts them, are the digits of."""
+    word = (word ^ ZEROS) << np.uint64((64 - bits) & 63)  # leading zeros in front
+    word = word * U10 + (word >> U8)
+    word = ((word & PAIRS) * BY_100 + ((word >> U16) & PAIRS) * BY_1) >> U32
+    return word if bits > 0 else U0
+
+
+@jit
+def digits_of(word):
+    """Return (how many digits are at the start of eight bytes, their number)."""
+    bits = digit_bits(word)
+    return bits >> 3, digits(word, bits)
 
 
 @jit
@@ -177,6 +209,38 @@ def ends(c):
 
 
 @jit
+def short_entry(data, at, size):
+    """Return (index, value, end) of an entry that starts at `at`, both of at most seven digits; end -1: another one."""
+    if at + LONGEST_SHORT > size:
+        return 0, 0.0, -1
+    word = word_in(data, at, size)
+    bits = digit_bits(word)
+    p = at + (bits >> 3)
+    if bits == 0 or bits == 64 or data[p] != 58:
+        return 0, 0.0, -1
+    index = np.int64(digits(word, bits))
+    negative = data[p + 1] == 45
+    p += 2 if negative else 1
+    word = word_in(data, p, size)
+    bits = digit_bits(word)
+    if bits == 64:
+        return 0, 0.0, -1
+    power = 0
+    p += bits >> 3
+    if data[p] == 46:  # the digits before and behind the point as one number
+        whole = np.uint64(bits)
+        power = -bits
+        word = (word & ((U1 << whole) - U1)) | (word_in(data, p + 1, size) << whole)
+        bits = digit_bits(word)
+        power = (power + bits) >> 3
+        p += 1 + power
+    if bits == 0 or bits == 64 or (data[p] != 32 and data[p] != 10):
+        return 0, 0.0, -1
+    value = float(np.int64(digits(word, bits))) / TENS[power]
+    return index, -value if negative else value, p
+
+
+@jit
 def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows, labelled):
     """Parse lines of svmlight text into CSR arrays until `max_rows` rows or the end of `data`.
 
@@ -192,6 +256,7 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
     width = state[WIDTH]
     n_late = state[LATE_TOKENS]
     outcome = DONE
+    short = COMPILED  # numpy warns of words that overflow
     while p < data.size and row < max_rows:
         start, first_entry, first_late, first_width = p, entry, n_late, width
         while blank(data[p]):
@@ -222,6 +287,16 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
                     p = token  # the line starts with an entry: there is no label
             last = np.int64(-1)
             while outcome == DONE:
+                if short and data[p] == 32:
+                    index, value, end = short_entry(data, p + 1, data.size)
+                    index -= base
+                    if end > 0 and index > last and entry < values.size:
+                        indices[entry] = index
+                        values[entry] = value
+                        entry += 1
+                        last = index
+                        p = end
+                        continue
                 while blank(data[p]):
                     p += 1
                 if data[p] == 10 or data[p] == 35:
@@ -268,6 +343,7 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
                 indices[entry] = index
                 values[entry] = value
                 entry += 1
+                short = COMPILED and p - token <= SHORT
             if last >= width:
                 width = last + 1
             if outcome != DONE:

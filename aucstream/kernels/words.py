@@ -101,6 +101,7 @@ def _plain_as_float(word: Any) -> float:
 
 
 _PLAIN: bool = bool(_settings.DISABLE_JIT)
+COMPILED = not _PLAIN
 
 # (text, at, size) -> the eight bytes from `at` on of an array of `size` bytes, the first the lowest; zeros past its end
 word_in: Any = _plain_word_in if _PLAIN else _word_in
