@@ -41,11 +41,12 @@ STATE_FORMAT = 1
 class Learned:
     """What became of one request's rows.
 
-    `scores` belong to the rows that were taken, in order; NaN: skipped as non-finite.
+    `scores` belong to the rows that were taken, in order; NaN: skipped as non-finite (`skipped`: some were).
     """
 
     appended: Appended
     scores: list[float]
+    skipped: bool
 
 
 # Score and probability that a row was given when it was predicted; None: it was not.
@@ -66,6 +67,7 @@ class Waiting:
     future: asyncio.Future[Learned] | None = None
     ids: Sequence[str | None] | None = None
     scores: list[float] = field(default_factory=list)
+    skipped: bool = False  # a row that was applied, as non-finite
     block: Block | None = None  # the rows, where all their names are known
 
     def __len__(self) -> int:
@@ -227,8 +229,8 @@ class Model:
         if first is not None and self.seq >= BLOCK and (first.block is not None or isinstance(first.features, Columns)):
             start = len(first.scores)
             if len(first) - start > FEW:
-                scores = self._learn_alone(first, start, until)
-                return self._applied([(first, len(scores))], scores)
+                scores, skipped = self._learn_alone(first, start, until)
+                return self._applied([(first, len(scores))], scores, skipped=skipped)
         room = self._room
         features: list[Sequence[Features]] = []
         signs: list[float] = []
@@ -259,21 +261,29 @@ class Model:
             shares.append((waiting, count))
             if len(signs) == room:
                 break
+        skipped = False
         if signs:
-            scores = self._learn(together(features), signs, weights if weighted else None, given if predicted else None)
+            scores, skipped = self._learn(
+                *(together(features), signs, weights if weighted else None, given if predicted else None)
+            )
         else:
             scores = [math.nan] * shares[0][1] if shares else []
         self._advance(len(scores))
-        return self._applied(shares, scores)
+        return self._applied(shares, scores, skipped=skipped)
 
     @property
     def _room(self) -> int:
         """Rows until the calibration is read again."""
         return 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
 
-    def _applied(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> tuple[int, int]:
-        """Note the scores of the newest rows, NaN for those that have nothing to learn; answer the requests they end."""
-        if shares and len(shares[0][0].signs):
+    def _applied(
+        self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float], *, skipped: bool
+    ) -> tuple[int, int]:
+        """Note the scores of the newest rows, NaN for those that have nothing to learn; answer the requests they end.
+
+        `skipped`: the step of some was.
+        """
+        if skipped:
             self._free_skipped(shares, scores)
         at = freed = 0
         for waiting, count in shares:
@@ -286,14 +296,17 @@ class Model:
             self.last_event_at = waiting.received_at
             self.queued -= 1
             if isinstance(waiting.appended, Appended):
-                learned = self._learned(waiting.appended, waiting.scores)
+                learned = self._learned(waiting.appended, waiting.scores, skipped=waiting.skipped)
                 if waiting.future is not None and not waiting.future.done():
                     waiting.future.set_result(learned)
         self._answer_repeats()
         return len(scores), freed
 
-    def _learn_alone(self, waiting: Waiting, start: int, until: float) -> list[float]:
-        """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`."""
+    def _learn_alone(self, waiting: Waiting, start: int, until: float) -> tuple[list[float], bool]:
+        """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`.
+
+        Returns the scores before each, NaN where a row was skipped, and whether any was.
+        """
         signs = np.asarray(waiting.signs)
         scores = np.empty(len(waiting))
         stop = start
@@ -306,13 +319,13 @@ class Model:
             stop = part.stop
         signs, scores = signs[start:stop], scores[start:stop]
         known = np.isfinite(scores)
-        if known.all():
-            self.evaluation.rank(signs, scores)
-        else:
-            self.counts.refuse("non-finite-step", scores.size - int(np.count_nonzero(known)))
+        skipped = scores.size - int(np.count_nonzero(known))
+        if skipped:
+            self.counts.refuse("non-finite-step", skipped)
             self.evaluation.rank(signs[known], scores[known])
-        found: list[float] = scores.tolist()
-        return found
+        else:
+            self.evaluation.rank(signs, scores)
+        return scores.tolist(), skipped > 0
 
     def _learned_part(self, waiting: Waiting, signs: Floats, part: slice) -> Floats:
         """Learn some rows of one request; return the score before each, NaN where it was skipped."""
@@ -330,7 +343,7 @@ class Model:
         signs: list[float],
         weights: list[float] | None,
         given: Sequence[Given] | None,
-    ) -> list[float]:
+    ) -> tuple[list[float], bool]:
         scores = self._learned_scores(features, signs, weights)
         known = None if all(map(math.isfinite, scores)) else [at for at, s in enumerate(scores) if math.isfinite(s)]
         if given is not None:  # what was predicted is judged by what was answered then
@@ -347,7 +360,7 @@ class Model:
                 [scores[at] for at in known],
                 None if given is None else [given[at] for at in known],
             )
-        return scores
+        return scores, known is not None
 
     def _learned_scores(
         self, features: Sequence[Features], signs: list[float], weights: list[float] | None
@@ -377,18 +390,18 @@ class Model:
     # ---- rows that were skipped --------------------------------------------------------------
 
     def _free_skipped(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> None:
-        """Note the ids of rows whose step was skipped, before their scores are noted."""
-        if all(map(math.isfinite, scores)):
-            return
+        """Note rows whose step was skipped, and their ids, before their scores are noted."""
         seq = before = self.seq - len(scores)
         for waiting, count in shares:
             start = len(waiting.scores)
             for row in range(start, start + count):
                 seq += 1
                 id_ = None if waiting.ids is None else waiting.ids[row]
-                if id_ is not None and math.isnan(scores[seq - before - 1]):
-                    self.skipped.add(seq)
-                    self._freed.append((id_, seq))
+                if math.isnan(scores[seq - before - 1]):
+                    waiting.skipped = True
+                    if id_ is not None:
+                        self.skipped.add(seq)
+                        self._freed.append((id_, seq))
 
     def take_freed(self) -> list[tuple[str, int]]:
         """Return the ids that are to be released, with their seqs, once."""
@@ -409,13 +422,13 @@ class Model:
         while self._repeats and max(self._repeats[0][0].duplicates.values(), default=0) <= self.seq:
             appended, future = self._repeats.popleft()
             self.queued -= 1
-            learned = self._learned(appended, [])
+            learned = self._learned(appended, [], skipped=False)
             if not future.done():
                 future.set_result(learned)
         while self._released and self._released[0][0] <= self.seq:
             self.skipped.difference_update(self._released.popleft()[1])
 
-    def _learned(self, appended: Appended, scores: list[float]) -> Learned:
+    def _learned(self, appended: Appended, scores: list[float], *, skipped: bool) -> Learned:
         """Return what became of a request; its duplicates of skipped rows were skipped as well."""
         if self.skipped and appended.duplicates:
             appended.skipped = {
@@ -426,7 +439,7 @@ class Model:
             if appended.skipped:
                 self.counts.refuse("non-finite-step", len(appended.skipped))
         self.counts.duplicates += len(appended.duplicates) - len(appended.skipped)
-        return Learned(appended, scores)
+        return Learned(appended, scores, skipped)
 
     def note(self, outcome: Appended | Kept | Settled) -> None:
         """Count what a transaction decided; not for a replay."""

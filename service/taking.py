@@ -173,7 +173,7 @@ class Tally:
         for row in appended.skipped:
             self.skip(places[row])
         taken = appended.taken
-        if all(map(math.isfinite, learned.scores)):
+        if not learned.skipped:
             return
         for row, score in enumerate(learned.scores):
             if not math.isfinite(score):
