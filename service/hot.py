@@ -1,4 +1,4 @@
-"""The hot calls, learn-one, predict-one and label-one here, their -many forms beside them, straight on ASGI or in the lane.
+"""The hot calls: learn-one, predict-one and label-one, each a function of its body; their -many forms are beside them.
 
 They are described in the OpenAPI document by `routes/learning.py` like all others.
 """
