@@ -10,6 +10,7 @@ import numpy as np
 
 from aucstream.features.maps import MAPS
 from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
+from aucstream.io.csv import read_csv
 from aucstream.io.json_rows import JsonRows
 from aucstream.io.svmlight import read_svmlight
 from aucstream.kernels import judging
@@ -57,6 +58,8 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
     judging.judge(sums, signs, scores, 1.0, 0.0, np.empty(0))
     said("metrics")
     for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
+        pass
+    for _ in read_csv(io.BytesIO(b"a,y\n0.5,1\n"), label="y"):
         pass
     json_rows, line = JsonRows(), b'{"features":{"a":0.5}}'
     json_rows.learn(line)

@@ -7,19 +7,25 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from aucstream.errors import BadRow, InvalidParams
+from aucstream.features.columns import Columns, together
 from aucstream.io.labels import Labels, column_of
-from aucstream.io.rows import CHUNK_ROWS, NamedFeatures, Rows, Value, named_rows
+from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines
+from aucstream.kernels import csv_rows
+from aucstream.kernels.words import COMPILED
 
 BATCH_ROWS = 256  # converted at once: twice as fast as 8,192, whose cells fall out of the cache
 DELIMITERS = (",", ";", "\t")
+PLAIN_DELIMITERS = frozenset(",;\t|")
+FEW = 64  # plain lines at once, for which looking for them has paid
+_read_lines: Callable[..., None] = csv_rows.read_lines
 _BOOLS = {"true": True, "True": True, "false": False, "False": False}
 _NONFINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -85,8 +91,11 @@ class _Chunk:
 
     lines: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    features: list[NamedFeatures | list[float]] = field(default_factory=list)
+    parts: list[Sequence[Any]] = field(default_factory=list)  # of the features
     doubtful: list[tuple[int, str, str]] = field(default_factory=list)  # row, column, a nan or inf
+
+    def __len__(self) -> int:
+        return len(self.lines)
 
 
 class CsvReader:
@@ -114,13 +123,12 @@ class CsvReader:
             raise InvalidParams("delimiter", "one character", delimiter)
         self._file = source.name
         self._chunk_rows = chunk_rows
-        text = _text_lines(source)
+        text = self._text = _Lines(source)
         top: list[str] = []  # down to the header
         while not (top and top[-1].strip()) and (line := next(text, "")):
             top.append(line)
         self.delimiter = delimiter or _sniff_delimiter(top[-1] if top else "")
-        self._reader = csv.reader(itertools.chain(top, text), delimiter=self.delimiter, strict=True)
-        header = next(self._records(None), None)
+        header = next((record for record in self._records(itertools.chain(top, text), 0) if record[1]), None)
         if header is None:
             raise BadRow(self._file, 1, "", "a header line with the names of the columns", "")
         self.columns = tuple(cell.strip() for cell in header[1])
@@ -130,6 +138,7 @@ class CsvReader:
         self._features = [j for j in range(len(self.columns)) if j != self._label]
         self._names = [self.columns[j] for j in self._features]
         self._wordy: set[str] = set()
+        self._plain = COMPILED and bool(self._features) and self.delimiter in PLAIN_DELIMITERS
         self._chunks = self._read()
 
     def __iter__(self) -> Iterator[Rows]:
@@ -147,49 +156,83 @@ class CsvReader:
                 raise BadRow(self._file, line, str(j), "names that differ in the header", name)
             seen.add(name)
 
-    def _records(self, width: int | None) -> Iterator[tuple[int, list[str]]]:
-        """Yield (line, cells) of every record that is not blank."""
-        reader = self._reader
-        while True:
-            line = reader.line_num + 1
+    def _records(self, text: Iterable[str], before: int, lines: float = math.inf) -> Iterator[tuple[int, list[str]]]:
+        """Yield (line, cells) of every record that starts in so many lines of a text; there are others before it."""
+        reader = csv.reader(text, delimiter=self.delimiter, strict=True)
+        while reader.line_num < lines:
+            line = before + reader.line_num + 1
             try:
                 cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
                 raise BadRow(self._file, line, "", f"cells as CSV quotes them ({error})") from error
-            if len(cells) != width and width is not None:
-                if not cells:
-                    continue
-                hint = "" if len(cells) != 1 else f" between delimiters {self.delimiter!r}"
-                raise BadRow(self._file, line, "", f"{width} cells{hint}, as in the header", len(cells))
-            if cells:
-                yield line, cells
+            yield line, cells
 
     def _read(self) -> Iterator[Rows]:
-        records: list[list[str]] = []
         chunk = _Chunk()
-        for line, cells in self._records(len(self.columns)):
-            records.append(cells)
-            chunk.lines.append(line)
-            full = len(chunk.lines) == self._chunk_rows
-            if full or len(records) == BATCH_ROWS:
-                self._convert(records, chunk)
-                records.clear()
-            if full:
+        others = 1  # lines to read before the next look for plain ones
+        while self._text.more():
+            taken = self._take_plain(chunk) if self._plain else 0
+            if len(chunk) < self._chunk_rows and self._text.at < len(self._text.piece):
+                others = 1 if taken >= FEW else min(2 * others, BATCH_ROWS)
+                self._take(chunk, min(others, self._chunk_rows - len(chunk)))
+            if len(chunk) == self._chunk_rows:
                 yield self._rows(chunk)
                 chunk = _Chunk()
         if chunk.lines:
-            if records:
-                self._convert(records, chunk)
             yield self._rows(chunk)
+
+    def _take(self, chunk: _Chunk, lines: int) -> None:
+        """Take so many lines, and those that belong to the last record of them, into the chunk."""
+        before = self._text.line
+        block, lines = self._text.take(lines)
+        width = len(self.columns)
+        records: list[list[str]] = []
+        starts: list[int] = []
+        for line, cells in self._records(itertools.chain(block, self._text), before, lines):
+            if len(cells) == width:
+                records.append(cells)
+                starts.append(line)
+            elif cells:
+                hint = "" if len(cells) != 1 else f" between delimiters {self.delimiter!r}"
+                raise BadRow(self._file, line, "", f"{width} cells{hint}, as in the header", len(cells))
+        if records:
+            self._convert(records, chunk)
+            chunk.lines += starts
+
+    def _take_plain(self, chunk: _Chunk) -> int:
+        """Take lines that hold numbers only into the chunk; return how many."""
+        text = self._text
+        data = np.frombuffer(text.piece, dtype=np.uint8)
+        most = self._chunk_rows - len(chunk)
+        shortest = 2 * len(self.columns)  # of a line; but for an empty label
+        values = np.empty((min(most, (data.size - text.at) // shortest + 1), len(self._features)))
+        labels = np.empty((len(values), 2), dtype=np.int64)
+        state = np.array([text.at, 0], dtype=np.int64)
+        at = -1 if self._label is None else self._label
+        _read_lines(data, state, ord(self.delimiter), at, len(values), values, labels)
+        text.at, taken = state.tolist()
+        if taken:
+            if self._labels is not None:
+                cells = [text.piece[start:end] for start, end in labels[:taken].tolist()]
+                texts = {cell: cell.decode().strip() for cell in set(cells)}
+                chunk.labels += [texts[cell] for cell in cells]
+            chunk.parts.append(Columns(self._names, values[:taken]))
+            chunk.lines += range(text.line + 1, text.line + 1 + taken)
+            text.line += taken
+        return int(taken)
 
     def _convert(self, records: list[list[str]], chunk: _Chunk) -> None:
         cells = list(zip(*records, strict=True))
         if self._labels is not None and self._label is not None:
             chunk.labels += [cell.strip() for cell in cells[self._label]]
         columns = [self._values(self.columns[j], cells[j], chunk) for j in self._features]
-        chunk.features += named_rows(self._names, columns, len(records))
+        rows = named_rows(self._names, columns, len(records))
+        if chunk.parts and isinstance(chunk.parts[-1], list):
+            chunk.parts[-1] += rows
+        else:
+            chunk.parts.append(rows)
 
     def _values(self, name: str, cells: Sequence[str], chunk: _Chunk) -> Sequence[Value | None]:
         numbers = _all_numbers(cells)
@@ -202,7 +245,7 @@ class CsvReader:
                 self._wordy.add(name)
             elif isinstance(value, float) and not math.isfinite(value):
                 table[text] = text.strip()  # a word, if the column has words; the end of the chunk tells
-                first = len(chunk.features)
+                first = len(chunk)
                 chunk.doubtful += [(first + i, name, text) for i, cell in enumerate(cells) if cell == text]
         return [table[text] for text in cells]
 
@@ -214,7 +257,7 @@ class CsvReader:
             raise BadRow(self._file, chunk.lines[i], name, expected, text)
         y = self._labels.signs(chunk.labels, chunk.lines) if self._labels is not None else np.empty(0)
         lines = np.array(chunk.lines, dtype=np.int64)
-        return Rows(chunk.features, y, np.ones(lines.size), lines)
+        return Rows(together(chunk.parts), y, np.ones(lines.size), lines)
 
 
 def _all_numbers(cells: Sequence[str]) -> list[float] | None:
@@ -245,13 +288,52 @@ def _sniff_delimiter(header: str) -> str:
     return max(DELIMITERS, key=outside.count)
 
 
-def _text_lines(source: Source) -> Iterator[str]:
-    before = 0
-    for piece in whole_lines(source):
+class _Lines:
+    """The lines of a source as text; those ahead of the last one that was asked for can be read as bytes.
+
+    Attributes
+    ----------
+    piece : bytes
+        Whole lines.
+    at : int
+        Where in the piece the next line starts.
+    line : int
+        Lines before it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._file = source.name
+        self._pieces = whole_lines(source)
+        self.piece = b""
+        self.at = self.line = 0
+
+    def more(self) -> bool:
+        """Return whether there is a line ahead; the piece holds it."""
+        if self.at == len(self.piece):
+            self.piece, self.at = next(self._pieces, b""), 0
+        return self.at < len(self.piece)
+
+    def take(self, lines: int) -> tuple[Iterable[str], int]:
+        """Return at most so many of the next lines, at least one where there is `more`, and how many they are."""
+        end = self.at
+        count = 0
+        while count < lines and end < len(self.piece):
+            end = self.piece.index(b"\n", end) + 1
+            count += 1
+        raw = self.piece[self.at : end]
         try:
-            text = piece.decode()
+            text = raw.decode()
         except UnicodeDecodeError as error:
-            line = before + piece.count(b"\n", 0, error.start) + 1
-            raise BadRow(source.name, line, "", "text in UTF-8", piece[error.start : error.end]) from error
-        before += piece.count(b"\n")
-        yield from io.StringIO(text, newline="\n")
+            line = self.line + raw.count(b"\n", 0, error.start) + 1
+            raise BadRow(self._file, line, "", "text in UTF-8", raw[error.start : error.end]) from error
+        self.at = end
+        self.line += count
+        return io.StringIO(text, newline="\n"), count
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self.more():
+            raise StopIteration
+        return next(iter(self.take(1)[0]))

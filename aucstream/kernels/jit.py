@@ -105,6 +105,14 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, nogil=True)
 
 
+def jit_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` as `jit` does, into its callers: a call costs more than what a short one does.
+
+    The compiler inlines very short functions by itself.
+    """
+    return _compiled(function, nogil=True, inlined=True)
+
+
 def jit_holding(function: Callable[..., Any], inner: Any = None, kinds: object = None) -> Callable[..., Any]:
     """Compile `function` as `jit` does, but for the GIL, which it keeps: it reads Python objects.
 
@@ -115,15 +123,15 @@ def jit_holding(function: Callable[..., Any], inner: Any = None, kinds: object =
     return _compiled(function, nogil=False, key=key)
 
 
-def _compiled(function: Callable[..., Any], *, nogil: bool, key: str = "") -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], *, nogil: bool, key: str = "", inlined: bool = False) -> Callable[..., Any]:
     folder = _cache_dir(function)
     if folder is None:
-        return numba.njit(nogil=nogil)(function)
+        return numba.njit(nogil=nogil, forceinline=inlined)(function)
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
     before = _settings.CACHE_DIR
     _settings.CACHE_DIR = str(folder)
     try:
-        compiled: Any = numba.njit(nogil=nogil, cache=True)(function)
+        compiled: Any = numba.njit(nogil=nogil, forceinline=inlined, cache=True)(function)
     finally:
         _settings.CACHE_DIR = before
     if hasattr(compiled, "_cache"):  # not where compiling is switched off

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_inlined
 from aucstream.kernels.parse import digits_of, rounded
 from aucstream.kernels.words import word_in
 
@@ -29,7 +29,7 @@ PLUS, MINUS, POINT, ZERO, SMALL_E, LARGE_E = (np.uint64(ord(c)) for c in "+-.0eE
 TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"fals", "little"))
 
 
-@jit
+@jit_inlined
 def json_number(text, p, size):
     """Return (value, end) of the number at p by JSON's grammar; end -1: none, or one to look at more closely."""
     negative = word_in(text, p, size) & BYTE == MINUS

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_inlined
 from aucstream.kernels.words import COMPILED, as_float, leading_zeros, product, trailing_zeros, word_in
 
 MAX_DIGITS = 18  # 10^18 < 2^63
@@ -105,7 +105,7 @@ def rounded(m, e):
     return True, as_float((np.uint64(exponent + 1022) << U52) + mantissa)
 
 
-@jit
+@jit_inlined
 def digit_bits(word):
     """Return eight times the number of digits at the start of eight bytes."""
     word = word ^ ZEROS
@@ -113,7 +113,7 @@ def digit_bits(word):
     return trailing_zeros(others) & ~7  # 64 where there is none
 
 
-@jit
+@jit_inlined
 def digits(word, bits):
     """Return the number that so many bits of eight bytes, as `digit_bits` counts them, are the digits of."""
     word = (word ^ ZEROS) << np.uint64((64 - bits) & 63)  # leading zeros in front
@@ -122,7 +122,7 @@ def digits(word, bits):
     return word if bits > 0 else U0
 
 
-@jit
+@jit_inlined
 def digits_of(word):
     """Return (how many digits are at the start of eight bytes, their number)."""
     bits = digit_bits(word)
@@ -208,23 +208,15 @@ def ends(c):
     return c == 32 or (9 <= c <= 13) or c == 35
 
 
-@jit
-def short_entry(data, at, size):
-    """Return (index, value, end) of an entry that starts at `at`, both of at most seven digits; end -1: another one."""
-    if at + LONGEST_SHORT > size:
-        return 0, 0.0, -1
-    word = word_in(data, at, size)
-    bits = digit_bits(word)
-    p = at + (bits >> 3)
-    if bits == 0 or bits == 64 or data[p] != 58:
-        return 0, 0.0, -1
-    index = np.int64(digits(word, bits))
-    negative = data[p + 1] == 45
-    p += 2 if negative else 1
+@jit_inlined
+def short_value(data, at, size):
+    """Return (value, end) of a decimal of at most seven digits without an exponent; end -1: another, or none."""
+    negative = data[at] == 45
+    p = at + 1 if negative else at
     word = word_in(data, p, size)
     bits = digit_bits(word)
     if bits == 64:
-        return 0, 0.0, -1
+        return 0.0, -1
     power = 0
     p += bits >> 3
     if data[p] == 46:  # the digits before and behind the point as one number
@@ -234,10 +226,26 @@ def short_entry(data, at, size):
         bits = digit_bits(word)
         power = (power + bits) >> 3
         p += 1 + power
-    if bits == 0 or bits == 64 or (data[p] != 32 and data[p] != 10):
-        return 0, 0.0, -1
+    if bits == 0 or bits == 64:
+        return 0.0, -1
     value = float(np.int64(digits(word, bits))) / TENS[power]
-    return index, -value if negative else value, p
+    return -value if negative else value, p
+
+
+@jit_inlined
+def short_entry(data, at, size):
+    """Return (index, value, end) of an entry that starts at `at`, both of at most seven digits; end -1: another one."""
+    if at + LONGEST_SHORT > size:
+        return 0, 0.0, -1
+    word = word_in(data, at, size)
+    bits = digit_bits(word)
+    p = at + (bits >> 3)
+    if bits == 0 or bits == 64 or data[p] != 58:
+        return 0, 0.0, -1
+    value, p = short_value(data, p + 1, size)
+    if p < 0 or (data[p] != 32 and data[p] != 10):
+        return 0, 0.0, -1
+    return np.int64(digits(word, bits)), value, p
 
 
 @jit
