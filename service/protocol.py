@@ -165,6 +165,7 @@ class Protocol(HttpToolsProtocol):
             return
         begins = self._expected == DONE or self._received == 0
         self._received += len(data)
+        self._head = None  # what comes in parts is not remembered: a part tells neither where a head began nor its body
         if self._dropping or (begins and self._serve(data)):
             return
         before = self._expected
@@ -202,7 +203,6 @@ class Protocol(HttpToolsProtocol):
 
     def _serve(self, data: bytes) -> bool:
         """Serve one whole request whose head came before; False: nothing was done, it must be parsed."""
-        self._head = None
         lane = self.gate.lane
         answered = self.cycle is None or (self.cycle.response_complete and not self.pipeline)
         if lane is None or not answered or self.flow.write_paused or self.transport.is_closing():
@@ -236,7 +236,7 @@ class Protocol(HttpToolsProtocol):
         self._since = self.loop.time()
         if self._closes:
             self.transport.close()
-        elif waited and self._held:
+        elif waited and self._held and not self.transport.is_closing():
             held, self._held = self._held, b""
             self.data_received(held)
 

@@ -232,6 +232,24 @@ def test_a_request_with_a_name_of_its_own_keeps_it(spied: Spied, wire: Wire, mor
     assert spied.lane.heads == {}
 
 
+@pytest.mark.parametrize("before", [b"\r\n\r\n", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_body_in_parts_does_not_tie_its_call_to_what_came_before_its_head(
+    spied: Spied, wire: Wire, before: bytes
+) -> None:
+    body = json.dumps({"features": ROW}).encode().ljust(300)
+    whole = wire.send("predict-one", body, flush=False)
+    wire.socket.sendall(before + whole[:300])  # as many bytes behind the first empty line as the body has
+    time.sleep(0.05)
+    wire.socket.sendall(whole[300:])
+    answers = [wire.answer() for _ in range(1 + before.startswith(b"GET"))]
+    assert answers[-1][0] == 200
+    assert "score" in answers[-1][2]
+    assert spied.lane.heads == {}
+    wire.socket.sendall(before + body)  # no request at all, after it
+    assert [wire.answer()[0] for _ in answers][-1] == 400
+    assert spied.seen == []
+
+
 def test_what_is_remembered_is_bounded(spied: Spied, wire: Wire) -> None:
     wire.ask("predict-one", {"features": ROW}, more=f"X-Long: {'x' * MOST_BYTES}\r\n")
     assert spied.lane.heads == {}
