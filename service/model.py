@@ -73,6 +73,14 @@ class Waiting:
     def __len__(self) -> int:
         return self.appended.seq_last - self.appended.seq_first + 1
 
+    @property
+    def many(self) -> bool:
+        """Whether the rows that are left are learned by themselves, not with those of other requests."""
+        left = len(self) - len(self.scores)
+        if self.block is not None or isinstance(self.features, Columns):
+            return left > FEW
+        return left >= BLOCK and len(self.features) > 0 and self.given is None
+
 
 def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future[Learned] | None) -> Waiting:
     """Return the rows of a request that the journal took."""
@@ -223,14 +231,12 @@ class Model:
     def apply_some(self, until: float = 0.0) -> tuple[int, int]:
         """Apply the next slice of what waits; return its rows, and the bytes of the requests it ended.
 
-        Of rows of one request that are Columns, or a block, more slices are taken until a time (`time.perf_counter`).
+        Of many rows of one request more slices are taken until a time (`time.perf_counter`).
         """
-        first = self.waiting[0] if self.waiting else None
-        if first is not None and self.seq >= BLOCK and (first.block is not None or isinstance(first.features, Columns)):
-            start = len(first.scores)
-            if len(first) - start > FEW:
-                scores, skipped = self._learn_alone(first, start, until)
-                return self._applied([(first, len(scores))], scores, skipped=skipped)
+        if self.waiting and self.seq >= BLOCK and self.waiting[0].many:
+            first = self.waiting[0]
+            scores, skipped = self._learn_alone(first, len(first.scores), until)
+            return self._applied([(first, len(scores))], scores, skipped=skipped)
         room = self._room
         features: list[Sequence[Features]] = []
         signs: list[float] = []
@@ -307,7 +313,7 @@ class Model:
 
         Returns the scores before each, NaN where a row was skipped, and whether any was.
         """
-        signs = np.asarray(waiting.signs)
+        signs = waiting.signs = np.asarray(waiting.signs)
         scores = np.empty(len(waiting))
         stop = start
         while stop == start or (stop < len(waiting) and time.perf_counter() < until):
