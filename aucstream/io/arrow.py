@@ -10,7 +10,9 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from aucstream.block import Floats
 from aucstream.errors import BadRow, InvalidParams
+from aucstream.features.columns import Columns
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source
@@ -159,10 +161,39 @@ class ArrowReader:
         lines = range(first, first + n)
         y = np.empty(0)
         if self._labels is not None and self._label is not None:
-            y = self._labels.signs([_text(value) for value in batch.column(self._label).to_pylist()], lines)
-        columns = [self._values(self.columns[j], batch.column(j), lines) for j in self._features]
+            y = self._labels.signs(self._texts(batch.column(self._label)), lines)
         names = [self.columns[j] for j in self._features]
-        return Rows(named_rows(names, columns, n), y, np.ones(n), np.array(lines, dtype=np.int64))
+        features: Sequence[Any]
+        matrix = self._matrix(batch)
+        if matrix is None:
+            columns = [self._values(self.columns[j], batch.column(j), lines) for j in self._features]
+            features = named_rows(names, columns, n)
+        else:
+            features = Columns(names, matrix)
+        return Rows(features, y, np.ones(n), np.array(lines, dtype=np.int64))
+
+    def _texts(self, column: Any) -> list[str]:
+        values = column.to_pylist()
+        types = self._pa.types
+        if types.is_integer(column.type) or types.is_boolean(column.type) or types.is_string(column.type):
+            texts = {value: _text(value) for value in set(values)}
+            return [texts[value] for value in values]
+        return [_text(value) for value in values]
+
+    def _matrix(self, batch: Any) -> Floats | None:
+        """Return the features as a matrix where all are finite numbers; None elsewhere."""
+        types = self._pa.types
+        columns = [batch.column(j) for j in self._features]
+        plain = all(
+            (types.is_integer(column.type) or types.is_floating(column.type)) and not column.null_count
+            for column in columns
+        )
+        if not columns or not plain:
+            return None
+        values = np.empty((batch.num_rows, len(columns)))
+        for j, column in enumerate(columns):
+            values[:, j] = column.to_numpy(zero_copy_only=False)
+        return values if np.isfinite(values).all() else None
 
     def _values(self, name: str, column: Any, lines: Sequence[int]) -> Sequence[Value | None]:
         values: list[Any] = column.to_pylist()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from aucstream.errors import BadRow, InvalidParams
+from aucstream.features.columns import Columns
 from aucstream.io import Rows, read
 from aucstream.io.arrow import read_arrow
 from tests.data import data_path
@@ -67,6 +68,22 @@ def test_every_type_of_column(tmp_path: Path, pa: Any, kind: str) -> None:
     assert type(rows.features[0]["i"]) is float
     assert rows.y.tolist() == [1, -1]
     assert rows.lines.tolist() == [1, 2]
+
+
+def test_columns_of_numbers_are_kept_as_a_matrix_with_the_floats_of_their_values(tmp_path: Path, pa: Any) -> None:
+    columns = {
+        "i": pa.array([2**53 + 1, -(2**63), 2**62 + 2**9 + 1], pa.int64()),
+        "u": pa.array([2**64 - 1, 2**53 + 3, 0], pa.uint64()),
+        "f": pa.array([0.1, -0.0, 1e-45], pa.float32()),
+        "h": pa.array([np.float16(0.1), np.float16(-0.0), np.float16(6e-8)], pa.float16()),
+        "d": pa.array([0.1, 5e-324, -1.7e308], pa.float64()),
+    }
+    write(pa, pa.table({**columns, "y": [True, False, True]}), tmp_path / "a.arrow", "arrow")
+    (rows,) = rows_of(tmp_path / "a.arrow")
+    assert isinstance(rows.features, Columns)
+    expected = [{name: float(column[i].as_py()) for name, column in columns.items()} for i in range(3)]
+    assert repr(list(rows.features)) == repr(expected)
+    assert rows.y.tolist() == [1, -1, 1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,7 +190,7 @@ def test_elec2_equals_its_csv(tmp_path: Path, pa: Any) -> None:
     got = [r for c in read(tmp_path / "elec2.parquet", **options) for r in c.features]
     with read(path, chunk_rows=3000, **options) as reader:
         expected = next(reader)
-    assert got == expected.features
+    assert got == list(expected.features)
     y = np.concatenate([c.y for c in read(tmp_path / "elec2.parquet", **options)])
     assert np.array_equal(y, expected.y)
 
