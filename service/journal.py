@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,7 +58,7 @@ from service.spec import PendingSpec
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
 CHECKPOINT_PAGES = 1_000  # of the WAL, before they are moved into the file
-RUN_ROWS = 128  # single rows that become one event
+RUN_ROWS, RUN_BYTES = 128, 1 << 20  # single rows that become one event: SQLite holds no value over a gigabyte
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
@@ -362,12 +363,20 @@ class Journal:
         return done
 
     def _append_rows(self, appends: Sequence[Append]) -> list[Outcome]:
-        """Append single rows as one event: to write an event costs more than to write a row of it."""
+        """Append single rows as few events: to write an event costs more than to write a row of it."""
         model = appends[0].model
         first = self._seq[model] + 1
         pending = self.ids.waiting[model]
-        payload = lambda: b"\n".join([append.payload(None) for append in appends])  # noqa: E731
-        self._event(model, Kind.LEARN, len(appends), payload, appends[-1].received_at)
+        lines = [append.payload(None) for append in appends]
+        start = 0
+        while start < len(lines):
+            stop, size = start + 1, len(lines[start])
+            while stop < len(lines) and size + len(lines[stop]) <= RUN_BYTES:
+                size += len(lines[stop])
+                stop += 1
+            payload = partial(b"\n".join, lines[start:stop])
+            self._event(model, Kind.LEARN, stop - start, payload, appends[stop - 1].received_at)
+            start = stop
         return [Appended(seq, seq, None, {}, {}, pending=pending) for seq in range(first, first + len(appends))]
 
     def _known(self, model: int, ids: Sequence[str | None], at: float) -> tuple[dict[str, Known | None], list[Settled]]:

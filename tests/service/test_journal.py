@@ -10,7 +10,7 @@ import pytest
 
 from service.commands import Append, Appended, CreateModel, DropModel, Keep, Kept, Kind, Mode, Prune
 from service.errors import StartRefused
-from service.journal import RUN_ROWS, Journal
+from service.journal import RUN_BYTES, RUN_ROWS, Journal
 from service.rules import Prediction, Refusal, Refused
 from service.spec import PendingSpec
 
@@ -92,6 +92,12 @@ def test_single_rows_of_one_model_that_follow_each_other_are_one_event(tmp_path:
     ]
     assert [e.payload for e in events][:2] == [b"0\n1\n2", b"4"]
     assert [(e.seq_first, e.payload) for e in journal.events(other, 0)] == [(1, b"3")]
+    half = b"7" * (RUN_BYTES // 2)
+    large = [Append(other, Kind.LEARN, lambda _taken: half, [1.0], None, Mode.ALL, 9.0 + at) for at in range(5)]
+    assert [each.seq_first for each in journal.commit(large) if isinstance(each, Appended)] == [2, 3, 4, 5, 6]
+    events = list(journal.events(other, 1))
+    assert [(e.seq_first, e.seq_last, e.received_at) for e in events] == [(2, 3, 10.0), (4, 5, 12.0), (6, 6, 13.0)]
+    assert [e.payload for e in events] == [half + b"\n" + half] * 2 + [half]
     journal.close()
 
 
