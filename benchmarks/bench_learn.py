@@ -1,6 +1,6 @@
 """Learning and scoring, row by row and by block, beside River and scikit-learn.
 
-    python benchmarks/bench_learn.py [--rounds 5] [--seconds 0.15] [--json FILE] [ways ...]
+    python benchmarks/bench_learn.py [--rounds 5] [--seconds 0.15] [--models SOLAM,FSAUC] [--json FILE] [ways ...]
 
 Ways: `rows` (learn_one, score_one and predict_proba_one over dicts), `learners` (learn_one of every learner),
 `blocks` (partial_fit).
@@ -189,11 +189,13 @@ def contestants(way: str) -> list[tuple[str, str]]:
     return [(name, shape) for shape in BLOCKS for name in (SKLEARN, "SOLAM", RIVER, *LEARNERS[1:])]
 
 
-def rounds(way: str, count: int, seconds: float) -> dict[str, dict[str, list[float]]]:
+def rounds(way: str, count: int, seconds: float, models: list[str] | None) -> dict[str, dict[str, list[float]]]:
     """Return microseconds a row by "pass/size" and name, one figure a round."""
     found: dict[str, dict[str, list[float]]] = {}
     for number in range(count):
         for name, size in contestants(way):
+            if models and name in PEER and name not in models:
+                continue
             print(f"round {number + 1}: {way}, {size}, {name}", file=sys.stderr, flush=True)
             arguments = [sys.executable, __file__, "--contest", way, name, size, "--seconds", str(seconds)]
             told = json.loads(subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout)
@@ -256,6 +258,7 @@ def main() -> None:
     parser.add_argument("ways", nargs="*", metavar="way", help="rows, learners, blocks; all where none is given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.15, help="of processor time for each pass in each round")
+    parser.add_argument("--models", type=lambda text: text.split(","), help="of ours; all where none is given")
     parser.add_argument("--json", type=Path, help="write all figures here too")
     parser.add_argument("--contest", nargs=3, metavar=("WAY", "NAME", "SIZE"), help=argparse.SUPPRESS)
     told = parser.parse_args()
@@ -264,7 +267,7 @@ def main() -> None:
         return
     lines = []
     for way in told.ways or ["rows", "learners", "blocks"]:
-        lines += compared(rounds(way, told.rounds, told.seconds))
+        lines += compared(rounds(way, told.rounds, told.seconds, told.models))
     if told.json:
         told.json.parent.mkdir(parents=True, exist_ok=True)
         told.json.write_text(json.dumps(lines, indent=1) + "\n")
