@@ -145,7 +145,9 @@ def signs_of(labels: Any, n: int) -> Floats:
         raise InvalidBlock("labels", f"one label for each of {n} rows", "rows of unequal length") from error
     if array.ndim != 1 or array.size != n:
         raise InvalidBlock("labels", f"one label for each of {n} rows", array.shape)
-    if array.dtype.kind in "bif":
+    if array.dtype.kind == "b":
+        return np.where(array, POSITIVE, NEGATIVE)
+    if array.dtype.kind in "if":
         out = np.where(array == 1, POSITIVE, NEGATIVE)
         bad = (array != 1) & (array != 0) & (array != -1)
         if bad.any():

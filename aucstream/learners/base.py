@@ -20,6 +20,7 @@ from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, CannotMerge
 from aucstream.features.encoder import Encoder
 from aucstream.features.hashing import Hashing
+from aucstream.features.intake import checked_array
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels import ledger
 from aucstream.kernels.buffers import FIFO, compacted
@@ -37,6 +38,8 @@ C = TypeVar("C", bound=type)
 
 SMALLEST_WIDTH = 8
 _STANDS_ON = frozenset({"_arrays", "_ledger", "_kernel_params", "_encoder"})  # what compiled calls of a row point to
+CACHED = 1 << 20  # bytes of a dense array that are checked and learned at once
+MUCH = 8  # an array that is so many times the state is much: then a copy of the state costs nothing beside it
 ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
 
 
@@ -233,6 +236,26 @@ class Learner(RankingClassifier):
             self._reserve(part.values.size, int(lengths.max()) if len(part) else 0)
             self._run(part, out[start : start + len(part)])
         return out
+
+    def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats:
+        state = sum(array.nbytes for array in self._arrays)
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.nbytes < 2 * CACHED or X.nbytes < MUCH * state:
+            return super()._learn_array(X, signs, weights)
+        # To check all rows first would fetch them from memory twice: some at a time are checked, then learned
+        # while they are in the cache, and all is put back where one cannot be used.
+        rows = max(1, CACHED * len(X) // X.nbytes)
+        mark, kept = self._encoder.mark(), self.keep()
+        scores = np.empty(len(X))
+        try:
+            for a in range(0, len(X), rows):
+                part = slice(a, a + rows)
+                scores[part] = super()._learn_array(X[part], signs[part], weights[part])
+        except BaseException:
+            self.put_back(kept)
+            self._encoder.rewind(mark)
+            checked_array(X)  # says which row it is of all
+            raise
+        return scores
 
     def _run(self, block: Block, out: Floats) -> None:
         self._program.learn_block(

@@ -342,9 +342,8 @@ class RankingClassifier(base.MiniBatchClassifier):
         n = _rows_of(X)
         signs = signs_of(y, n)
         weights = weights_of(sample_weight, n)
-        light = weights == 0.0
-        if not light.any():
-            return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
+        if sample_weight is None or not (light := weights == 0.0).any():
+            return self._learn_array(X, signs, weights)
         # A row of weight 0 is scored with the state before it and leaves no trace.
         array_block(type(self._encoder)(), X, learn=True)  # checks every row first
         kind = X.tocsr() if is_sparse(X) else np.asarray(X)
@@ -356,6 +355,10 @@ class RankingClassifier(base.MiniBatchClassifier):
             else:
                 scores[a:b] = self._learn(array_block(self._encoder, kind[a:b], signs[a:b], weights[a:b], learn=True))
         return scores
+
+    def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats:
+        """Learn an array whose labels and weights are checked; nothing is changed where a row cannot be used."""
+        return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
 
     def _score_wide(self, X: Any) -> Floats:
         """Score rows that may have columns the model has not seen: they count nothing."""

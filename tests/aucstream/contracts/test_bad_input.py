@@ -11,6 +11,7 @@ from scipy import sparse
 
 from aucstream import Hashing, Pipeline, Standardize
 from aucstream.errors import InvalidBlock, InvalidLabel, NonFiniteStep
+from aucstream.learners import base
 
 from .models import (
     FORMS,
@@ -152,7 +153,7 @@ def test_a_frame_that_cannot_be_used_is_refused_whole(name, form):
 
 @every_learner
 @alone_and_piped
-def test_an_array_that_cannot_be_used_is_refused_whole(name, form):
+def test_an_array_that_cannot_be_used_is_refused_whole(name, form, monkeypatch):
     X, y = stream(60)
     for first in (False, True):
         model = FORMS[form](name)
@@ -163,6 +164,10 @@ def test_an_array_that_cannot_be_used_is_refused_whole(name, form):
             bad[7, 2] = value
             words = [repr(value), "row 7, column 2"]
             refused(model, InvalidBlock, words, lambda bad=bad: model.partial_fit(bad, y))
+            with monkeypatch.context() as patch:  # a few rows at a time, the first of them learned before
+                patch.setattr(base, "CACHED", 64)
+                patch.setattr(base, "MUCH", 0)
+                refused(model, InvalidBlock, words, lambda bad=bad: model.partial_fit(bad, y))
             refused(model, InvalidBlock, words, lambda bad=bad: model.partial_fit(csr(bad), y))
             refused(model, InvalidBlock, words, lambda bad=bad: model.partial_fit(bad, y, np.zeros(60)))
             refused(model, InvalidBlock, words, lambda bad=bad: model.fit(bad, y))
