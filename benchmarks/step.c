@@ -16,6 +16,8 @@ static inline double added(four low, four high) {
     return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
+static inline double remains(double rows) { return 1.0 / (rows * rows * (rows * rows)); }
+
 static void calibrate(double *l, double score, double y) {
     l[y > 0 ? CPOS : CNEG] += 1.0;
     if (l[ON] == 0.0) {
@@ -24,16 +26,17 @@ static void calibrate(double *l, double score, double y) {
     }
     double rows = l[CAL_ROWS] + 1.0, forget = fmax(1e-4, 2.0 / (rows + 20.0));
     double size = fmin(fabs(score), 10.0 * sqrt(l[RMS2]));
-    double mean = fmax(0.0, l[RMS2] - pow(rows, -4.0));
+    double mean = fmax(0.0, l[RMS2] - remains(rows));
     mean += forget * (size * size - mean);
-    double rms2 = clip(1e-200, mean + pow(rows + 1.0, -4.0), 1e200);
+    double rms2 = clip(1e-200, mean + remains(rows + 1.0), 1e200);
     l[CAL_ROWS] = rows; l[RMS2] = rms2;
     double s = clip(-8.0, score / sqrt(rms2), 8.0), z = l[SLOPE] * s + l[INTERCEPT];
-    double e = exp(-fabs(z)), p = z >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+    double e = exp(-fabs(z)), p = (z >= 0 ? 1.0 : e) / (1.0 + e);
     double g = p - (y > 0 ? 1.0 : 0.0), c = fmax(p * (1.0 - p), 0.02);
     double h11 = (1.0 - forget) * l[H11] + c * s * s, h12 = (1.0 - forget) * l[H12] + c * s;
     double h22 = (1.0 - forget) * l[H22] + c, r11 = h11 + 1e-3 * h22, r22 = h22 * 1.001;
-    double det = r11 * r22 - h12 * h12, ds = (r22 * s - h12) * g / det, di = (r11 - h12 * s) * g / det;
+    g /= r11 * r22 - h12 * h12;
+    double ds = (r22 * s - h12) * g, di = (r11 - h12 * s) * g;
     size = fabs(ds * s + di);
     if (size > 1.0) { ds /= size; di /= size; }
     l[H11] = h11; l[H12] = h12; l[H22] = h22;

@@ -19,7 +19,7 @@ def kernels(path: Path) -> list[ast.FunctionDef]:
         node
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
-        and any(ast.unparse(d) in ("jit", "jit_inlined", "jit_holding") for d in node.decorator_list)
+        and any(ast.unparse(d) in ("jit", "jit_allocating", "jit_inlined", "jit_holding") for d in node.decorator_list)
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.linear import norm
 from aucstream.kernels.random import below
 
@@ -83,7 +83,7 @@ def longest(slots, pool_val):
     return top
 
 
-@jit
+@jit_allocating
 def compact(slots, pool_idx, pool_val):
     """Close the gaps, room = length; returns the end. Writes all."""
     last = slots.shape[0] - 1

@@ -36,11 +36,16 @@ RMS2_MIN, RMS2_MAX = 1e-200, 1e200
 
 @jit
 def sigmoid(z):
-    """Return 1 / (1 + exp(-z)) without overflow."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    e = math.exp(z)
-    return e / (1.0 + e)
+    """Return 1 / (1 + exp(-z)) without overflow, and without a branch that half of all rows would miss."""
+    e = math.exp(-abs(z))
+    return (1.0 if z >= 0.0 else e) / (1.0 + e)
+
+
+@jit
+def _remains(rows):
+    """Return what is left after some rows of the scale at the start."""
+    square = rows * rows
+    return 1.0 / (square * square)
 
 
 @jit
@@ -63,9 +68,9 @@ def calibrate(ledger, score, y, weight):
     # The scale starts at 1, the unit of every margin (first scores are rounding noise), and forgets that soon.
     rms2 = ledger[CAL_RMS2]
     size = min(abs(score), 10.0 * math.sqrt(rms2))
-    mean = max(0.0, rms2 - rows**-4.0)
+    mean = max(0.0, rms2 - _remains(rows))
     mean += forget * (size * size - mean)
-    rms2 = max(RMS2_MIN, min(RMS2_MAX, mean + (rows + 1.0) ** -4.0))
+    rms2 = max(RMS2_MIN, min(RMS2_MAX, mean + _remains(rows + 1.0)))
     ledger[CAL_ROWS] = rows
     ledger[CAL_RMS2] = rms2
     s = max(-CUT, min(CUT, score / math.sqrt(rms2)))
@@ -77,9 +82,9 @@ def calibrate(ledger, score, y, weight):
     h22 = (1.0 - forget) * ledger[CAL_H22] + curvature
     r11 = h11 + RIDGE * h22
     r22 = h22 * (1.0 + RIDGE)
-    determinant = r11 * r22 - h12 * h12
-    slope_step = (r22 * s - h12) * g / determinant
-    intercept_step = (r11 - h12 * s) * g / determinant
+    g /= r11 * r22 - h12 * h12
+    slope_step = (r22 * s - h12) * g
+    intercept_step = (r11 - h12 * s) * g
     size = abs(slope_step * s + intercept_step)
     if size > LONGEST_STEP:
         slope_step *= LONGEST_STEP / size

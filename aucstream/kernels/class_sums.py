@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 
 
 @jit
@@ -38,7 +38,7 @@ def decay(cross, square, total, positive, factor):
                 row[j] *= factor
 
 
-@jit
+@jit_allocating
 def begin(idx, x, ref):
     """Make the first row of a class its r; returns in how many columns r is not 0. Writes ref."""
     ref[:] = 0.0

@@ -12,14 +12,14 @@ import math
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 
 ROTATIONS = 60  # QL steps for one eigenvalue; two or three are usual
 EPSILON = 2.0**-52
 SMALLEST = 1e-280  # a sum of squares that is nothing beside the largest entry, 1; its inverse is finite
 
 
-@jit
+@jit_allocating
 def reflect(A, off, betas):
     """Make A (n, n), its largest entry 1, tridiagonal, its subdiagonal in off (n,); reflection k stays in row k, its factor in betas.
 
@@ -106,7 +106,7 @@ def rotate(d, off, Z):
                 off[last] = 0.0
 
 
-@jit
+@jit_allocating
 def largest(A, count):
     """Return (all n eigenvalues, falling; eigenvectors (count, n) of the first `count`); overwrites A (n, n)."""
     n = A.shape[0]

@@ -12,10 +12,10 @@ import math
 import numpy as np
 
 from aucstream.kernels.finite import all_finite
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 
 
-@jit
+@jit_allocating
 def pick(idx, x, place, idx_out, x_out):
     """Write what of a row has a place (>= 0) in place (columns,), ascending; writes idx_out, x_out.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from aucstream.kernels import buffers, class_sums, sketch
 from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, norm
 from aucstream.kernels.moments import add_mean, deviation
@@ -125,7 +125,7 @@ def scores_of(indptr, idx, val, w, out):
 # -- full and diagonal moments: see `kernels.class_sums` ----------------------------------------------
 
 
-@jit
+@jit_allocating
 def solve_full(
     cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator,
     lam1, lam2, rho, clock, solving,
@@ -231,7 +231,7 @@ def score_block_full(
     scores_of(indptr, idx, val, w, out)
 
 
-@jit
+@jit_allocating
 def settle_full(
     cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator
 ):  # fmt: skip
@@ -306,7 +306,7 @@ def settle_diag(square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, 
 # Of each class: n, mean, the diagonal of the scatter matrix, and its sketch; that of negatives comes first.
 
 
-@jit
+@jit_allocating
 def solve_sketch(
     table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, lam1, lam2, rho, clock, solving
 ):
@@ -470,7 +470,7 @@ def take_pair(cross, total, zi, zv, dense, idx, x, sign, start, stop, pool_idx, 
                 cross[j, i] += f * zv[b]
 
 
-@jit
+@jit_allocating
 def solve_pairs(
     cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator,
     lam1, lam2, rho, clock, solving, count,
@@ -580,7 +580,7 @@ def settle_pairs(cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val
     """Nothing is owed."""
 
 
-@jit
+@jit_allocating
 def draw_pairs(cross, total, dense, zi, zv, scalars, generator, indptr, idx, val, positives, negatives, count):
     """One round of [1] Algorithm 1: `count` positive rows, then as many negative ones, paired by position.
 

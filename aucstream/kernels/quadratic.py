@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 
 PANEL = 48  # rows eliminated at once: a panel and a row of 4096 stay in the cache
 DEPENDENT = 1e-13  # share of a column's own square below which its pivot is rounding
@@ -57,7 +57,7 @@ def eliminate(A, pivots):
                     row[j] -= p * a[j]
 
 
-@jit
+@jit_allocating
 def ridge(A, b, lam2):
     """Return (A + lam2 I)^-1 b; reads the upper triangle of A (n, n) and overwrites it and b (n,).
 
@@ -103,7 +103,7 @@ def violation(w, r, lam1, lam2):
     return most
 
 
-@jit
+@jit_allocating
 def elastic_net(A, b, lam1, lam2, w):
     """Write the minimiser to w (n,), by cyclic coordinate descent from w; A (n, n) symmetric. O(n^2) a sweep.
 
@@ -132,7 +132,7 @@ def elastic_net(A, b, lam1, lam2, w):
             break
 
 
-@jit
+@jit_allocating
 def elastic_net_of_product(F, b, lam1, lam2, w):
     """Write the minimiser for A = FF', F (n, k), to w (n,), by coordinate descent from w; O(n k) a sweep."""
     n, size = F.shape

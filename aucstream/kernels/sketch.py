@@ -13,12 +13,12 @@ import math
 import numpy as np
 
 from aucstream.kernels.eigen import largest
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 
 ROUNDING = 1e-15  # share of the largest square below which a direction is rounding
 
 
-@jit
+@jit_allocating
 def shrink(table, first, room):
     """Leave at most half of the sketch's rows; returns how many. Writes table.
 

@@ -11,7 +11,7 @@ from aucstream.block import Floats
 from aucstream.constraints import Gt
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.example_weights import by_mean
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, inner, norm
 from aucstream.kernels.moments import (
@@ -32,7 +32,7 @@ LARGEST = 1e290  # a change of a state entry beyond this is refused before it is
 CLOSE = 1e-14  # relative width at which bisection stops
 
 
-@jit
+@jit_allocating
 def project(u, h, radius, v):
     """Replace u (d,) by argmin_{|v| <= radius} (v - u)'diag(h)(v - u), h > 0; writes u, v (d,).
 

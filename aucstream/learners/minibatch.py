@@ -14,7 +14,7 @@ from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET, fold
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.example_weights import MOST, PLAIN
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
 from aucstream.kernels.linear import axpy2, dot, dot2, norm
 from aucstream.kernels.random import below
@@ -32,7 +32,7 @@ LARGEST = 1e290  # a change of a state entry beyond this is refused before it is
 LONGEST_ROW = 1e140  # so is a longer row: |z|^2 must stay finite
 
 
-@jit
+@jit_allocating
 def slopes_hinge(scores, y, weights, out):
     """Write to out (n,) the derivative by each score of the weighted sum over pairs of (1 - m)_+.
 
@@ -97,7 +97,7 @@ def slopes_drawn(scores, y, weights, v, scale, slots, pool_idx, pool_val, genera
         out[i] = weights[i] * slope if y[i] > 0.0 else -weights[i] * slope
 
 
-@jit
+@jit_allocating
 def end_block(
     v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, all_mean, unit, loss, eta0, lam
 ):

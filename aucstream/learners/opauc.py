@@ -12,7 +12,7 @@ from aucstream.block import Floats
 from aucstream.constraints import Ge, Gt
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.example_weights import by_mean
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import dot, inner, norm
 from aucstream.kernels.moments import (
@@ -163,7 +163,7 @@ class FullState(NamedTuple):
     scalars: Annotated[Floats, Fixed(4)]
 
 
-@jit
+@jit_allocating
 def sketched_slope(idx, x, factor, ratio, sign, n, m, Z, r_sum, w, e, g):
     """Write to g (d,) the slope of `pair_slope` for factor x, S w by A (A'w) / n with A = Z - m r_sum'.
 
@@ -188,7 +188,7 @@ def sketched_slope(idx, x, factor, ratio, sign, n, m, Z, r_sum, w, e, g):
     pair_slope(e, sign, w, g)
 
 
-@jit
+@jit_allocating
 def add_sketched(generator, idx, x, factor, weight, Z, r_sum):
     """Take the row factor x with a random vector r ~ N(0, I / rank); writes generator, Z, r_sum."""
     rank = r_sum.size

@@ -13,7 +13,7 @@ from aucstream.constraints import Ge, Gt, Le
 from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET
 from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import all_finite, axpy, dot, dot2, norm, sqnorm
 from aucstream.kernels.random import below
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
     k: Floats
 
 
-@jit
+@jit_allocating
 def pose(slots, idx, val, labels, weights, duals, n, width, lam, batch):
     """Return the problem of the first n slots, standing nowhere yet; `start` it."""
     mean_pos, mean_neg = np.zeros(width), np.zeros(width)
@@ -135,7 +135,7 @@ def pose(slots, idx, val, labels, weights, duals, n, width, lam, batch):
     )
 
 
-@jit
+@jit_allocating
 def start(q, w):
     """Stand at w and the duals of `q`, w_ext = w."""
     k = q.k
@@ -294,7 +294,7 @@ def centred_scores(q, w, out):
     return at_neg - at_pos
 
 
-@jit
+@jit_allocating
 def value(q, w):
     """Return P(w) = (L(w) - 1)/2 + lam/2 |w|^2, and c of the multiple c w where P is least."""
     scores = np.empty(q.a.size)
@@ -312,7 +312,7 @@ def straight(q):
     q.duals[:] = 0.0
 
 
-@jit
+@jit_allocating
 def solve(q, w, passes, generator):
     """Run blocks of iterations from w until P(w) is no more than it was and than P(0); writes w, duals.
 
@@ -345,7 +345,7 @@ def solve(q, w, passes, generator):
     centred_scores(q, w, q.duals)
 
 
-@jit
+@jit_allocating
 def refresh(
     w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, lam, batch, passes
 ):  # fmt: skip
@@ -448,7 +448,7 @@ def settle(w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, 
     """Do nothing: between two solves all vectors are plain."""
 
 
-@jit
+@jit_allocating
 def finite_sum(w, mean, duals, labels, slots, idx, val, generator, epochs, lam, batch):
     """[NYL19] Table 1 on the rows of all slots, from zeros; writes w, mean, duals, generator."""
     n = labels.size

@@ -14,7 +14,7 @@ from aucstream.kernels import buffers
 from aucstream.kernels.averages import SCALE_RESET
 from aucstream.kernels.calibration import calibrate
 from aucstream.kernels.example_weights import by_share
-from aucstream.kernels.jit import jit
+from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.linear import axpy, axpy2, dot, dot2, inner, norm
 from aucstream.kernels.random import below
@@ -75,10 +75,13 @@ def settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots
     if scalars[N_NEG] > 0.0:
         longest = max(longest, norm(sums_neg) / scalars[N_NEG])
     scalars[LONGEST] = longest
-    scalars[HEAVIEST] = np.max(weights)
+    heaviest = 0.0
+    for i in range(weights.size):
+        heaviest = max(heaviest, weights[i])
+    scalars[HEAVIEST] = heaviest
 
 
-@jit
+@jit_allocating
 def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, rows):
     """Freeze w, and p, the class means and the mean of G(w; .) of the first `rows` slots. O(d + window)."""
     fold(v, u, full, scalars)
