@@ -208,7 +208,7 @@ class Protocol(HttpToolsProtocol):
         if lane is None or not answered or self.flow.write_paused or self.transport.is_closing():
             return False
         end = data.find(b"\r\n\r\n")
-        if end < 0:
+        if end < 0 or not data.startswith(b"POST "):
             return False
         text = data[:end]
         head = lane.heads.get(text)
