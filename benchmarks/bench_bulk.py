@@ -24,6 +24,7 @@ from pathlib import Path
 
 import httpx
 from bench_service import ROOT, free_port, processor_seconds, spread, started
+from goals import note, write
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
@@ -128,10 +129,15 @@ def main() -> None:
             for name, values in found.items():
                 base = bases.get(name, bases["NDJSON"])
                 rate = 1.0 / statistics.median(values)
+                if name != "Arrow":
+                    shares = [b / v for b, v in zip(base, values, strict=True)]
+                    note(f"{'NDJSON, ' if name != 'NDJSON' else ''}{name} learn-many / decoding alone", shares, 0.5)
                 print(
                     f"{name:16}{rate:12,.0f} rows/s of processor time, of decoding alone {spread([b / v for b, v in zip(base, values, strict=True)])}"
                 )
             if "Arrow" in found:
+                over = [n / a for n, a in zip(found["NDJSON"], found["Arrow"], strict=True)]
+                note("Arrow learn-many / NDJSON", over, 4.0)
                 print(
                     "Arrow over NDJSON", spread([n / a for n, a in zip(found["NDJSON"], found["Arrow"], strict=True)])
                 )
@@ -147,6 +153,7 @@ def main() -> None:
         server.kill()
         server.wait()
         shutil.rmtree(folder, ignore_errors=True)
+    write()
 
 
 if __name__ == "__main__":

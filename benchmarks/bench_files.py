@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+from goals import note
+from goals import write as write_goals
 
 SHAPES = {"14 of 123": (50_000, 14, 123), "100 of 1,000": (20_000, 100, 1_000)}
 OURS = ("SOLAM", "PSAM")
@@ -95,8 +97,11 @@ def main() -> None:
                 "ratio": {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)},
             }
             lines.append(line)
+            if name == OURS[0]:
+                note(f"evaluate, {shape}, {name} / VW", ratios, 3.0)
             spread = f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
             print(f"| {shape} | {name} | {line['us']:.2f} | {line['vw_us']:.2f} | {spread} |", flush=True)
+    write_goals()
     if told.json:
         told.json.write_text(json.dumps(lines, indent=1) + "\n")
 

@@ -1,6 +1,6 @@
 """Learning and scoring, row by row and by block, beside River and scikit-learn.
 
-    python benchmarks/bench_learn.py [--rounds 5] [--seconds 0.15] [--models SOLAM,FSAUC] [--json FILE] [ways ...]
+    python benchmarks/bench_learn.py [--rounds 3] [--seconds 0.15] [--models SOLAM,FSAUC] [--json FILE] [ways ...]
 
 Ways: `rows` (learn_one, score_one and predict_proba_one over dicts), `learners` (learn_one of every learner),
 `blocks` (partial_fit).
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from goals import note, write
 
 from aucstream.registry import LEARNERS as REGISTRY
 
@@ -32,6 +33,8 @@ Pass = Callable[[], int]  # one short pass; returns its rows
 
 WIDTHS = (10, 100, 1000)
 BLOCKS = ("dense 20", "dense 123", "dense 1000", "50 of 10^4", "50 of 10^6")
+# one O(nnz) step a row, for which the goals of learn_one are
+ONE_STEP = ("SOLAM", "RegSOLAM", "FSAUC", "SPAM", "VRSPAM", "FTRL", "OnlineLogistic", "UnivariateExp", "MiniBatchAUC")
 LEARNERS = ("SOLAM", "FSAUC", "PSAM", "OAM")
 BATCH = 1000
 
@@ -236,6 +239,28 @@ def compared(found: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
     return lines
 
 
+def note_goals(lines: list[dict[str, Any]]) -> None:
+    """Note the figures that have a goal."""
+    for line in lines:
+        call, size, model, peer = (line[key] for key in ("call", "size", "model", "peer"))
+        wanted = None
+        if call == "partial_fit":
+            wanted = (
+                {"dense 1000": 3.0, "50 of 10^6": None}.get(size, 5.0) if (model, peer) == ("SOLAM", SKLEARN) else None
+            )
+        elif peer == SCALED_RIVER:
+            wanted = 8.0 if call == "learn_one" else None
+        elif model in ONE_STEP:
+            wanted = {"learn_one": {"10": 2.5, "100": 3.5, "1000": 5.0}[size], "predict_proba_one": 1.0}.get(call)
+        if wanted is not None:
+            ratio = line["ratio"]
+            note(f"{call}, {size}, {model} / {peer}", [ratio["low"], ratio["median"], ratio["high"]], wanted)
+    costs = {line["size"]: line["us"] for line in lines if line["call"] == "partial_fit" and line["model"] == "SOLAM"}
+    if "50 of 10^6" in costs:
+        ratio = costs["50 of 10^6"] / costs["50 of 10^4"]
+        note("SOLAM, a row of 50 of 10^6 / 50 of 10^4", [ratio], 2.0, at_most=True)
+
+
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the lines as one Markdown table."""
     text = [
@@ -256,7 +281,7 @@ def main() -> None:
     """Run the contests and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ways", nargs="*", metavar="way", help="rows, learners, blocks; all where none is given")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.15, help="of processor time for each pass in each round")
     parser.add_argument("--models", type=lambda text: text.split(","), help="of ours; all where none is given")
     parser.add_argument("--json", type=Path, help="write all figures here too")
@@ -268,6 +293,8 @@ def main() -> None:
     lines = []
     for way in told.ways or ["rows", "learners", "blocks"]:
         lines += compared(rounds(way, told.rounds, told.seconds, told.models))
+    note_goals(lines)
+    write()
     if told.json:
         told.json.parent.mkdir(parents=True, exist_ok=True)
         told.json.write_text(json.dumps(lines, indent=1) + "\n")
