@@ -67,7 +67,7 @@ def draw(goals: list[Goal], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "goals"
+    mpl.rcParams.update({"svg.hashsalt": "goals", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9.0, 1.0 + 0.24 * len(goals)), layout="constrained")
