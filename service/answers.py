@@ -25,8 +25,7 @@ def _line(answer: Answer) -> _Prediction | msgspec.Raw:
     return msgspec.Raw(answer) if isinstance(answer, bytes) else _Prediction(*answer)
 
 
-def prediction(answer: Answer) -> bytes:
-    """Return one answer as JSON."""
+def _prediction(answer: Answer) -> bytes:
     if isinstance(answer, bytes):
         return answer
     return b'{"score":%s,"probability":%s}' % (_encode(answer[0]), _encode(answer[1]))
@@ -66,7 +65,7 @@ class DocumentAnswers(LineAnswers):
     def part(self, answers: Sequence[Answer]) -> bytes:
         """Return some answers."""
         comma, self._comma = self._comma, b"," if answers else self._comma
-        return (comma if answers else b"") + b",".join(map(prediction, answers))
+        return (comma if answers else b"") + b",".join(map(_prediction, answers))
 
     def end(self, seq: int) -> bytes:
         """Return what comes after the last part."""

@@ -19,11 +19,9 @@ from service.logs import place_of
 from service.model import Model
 from service.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
 from service.query import checked_query
-from service.watch import MODEL_ROUTE, Watch
+from service.watch import MODEL_ROUTE, MODELS, Watch
 
 log = logging.getLogger("aucstream")
-
-MODELS = "/v1/models/"
 
 
 class Edge:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -285,7 +285,7 @@ class Exchange:
         """Send a whole answer."""
         headers = self.head_of(status, body, kind, extra)
         if extra is None and self.wire is not None and self.method == "POST":
-            self.finished = self.wire.reply(status, b"".join([b"%s: %s\r\n" % header for header in headers]), body)
+            self.finished = self.wire.reply(status, header_lines(headers), body)
             if self.finished:
                 return
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
@@ -337,6 +337,11 @@ class Exchange:
         await self.send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.finished = True
+
+
+def header_lines(headers: Iterable[Header]) -> bytes:
+    """Return headers as they are written, each with the end of its line."""
+    return b"".join([b"%s: %s\r\n" % header for header in headers])
 
 
 def _traceparent(trace: bytes | None) -> bytes:

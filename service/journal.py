@@ -254,7 +254,7 @@ class Journal:
         for run in _runs(commands):
             command = run[0]
             match command:
-                case Append() if len(run) > 1:
+                case Append() if _is_row(command):
                     outcomes += self._append_rows(cast("Sequence[Append]", run))
                 case Append():
                     outcomes.append(self._append(command))

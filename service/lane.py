@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from aucstream.errors import AucstreamError
-from service.edge import MODELS, Edge, count_refused, problem_for
-from service.exchange import JSON, Exchange
+from service.edge import Edge, count_refused, problem_for
+from service.exchange import JSON, Exchange, header_lines
 from service.hot import Answer, OneCall, Pending
 from service.model import Model
 from service.problems import CONTENT_TYPE
-from service.watch import MODEL_ROUTE
+from service.watch import MODEL_ROUTE, MODELS
 
 MOST_HEADS = 1_024  # remembered at once: clients times lengths of bodies
 MOST_BYTES = 2_048  # of a head that is remembered
@@ -107,8 +107,8 @@ class Lane:
             found = answer(outcome.result())
         except (Exception, asyncio.CancelledError) as raised:
             error = self._edge.host.not_ready() if isinstance(raised, asyncio.CancelledError) else raised
-            if isinstance(error, AucstreamError):
-                count_refused(model, error)
+            if isinstance(raised, AucstreamError):
+                count_refused(model, raised)
             status, told, extra = problem_for(exchange, error)
             self._answer(connection, exchange, status, told, CONTENT_TYPE, extra)
         else:
@@ -124,7 +124,7 @@ class Lane:
         extra: Mapping[str, str] | None = None,
     ) -> None:
         headers = exchange.head_of(status, answer, kind, extra)
-        connection.write_answer(status, b"".join([b"%s: %s\r\n" % header for header in headers]), answer)
+        connection.write_answer(status, header_lines(headers), answer)
         self._edge.watch.ended(exchange)
 
 

@@ -145,27 +145,21 @@ def _lines_of(data: bytes, starts: np.ndarray, number: int) -> list[Item]:
 
 def accepts(call: Call, limits: RowLimits) -> Accepts | None:
     """Return what tells whether a line is a good row, and those that differ from it in their numbers only, too."""
-
-    def learned(line: bytes) -> bool:
-        body = learn_body(line)
-        checked_row(body, len(line), limits)
-        return _in_limits(body.features, limits)
-
-    def scored(line: bytes) -> bool:
-        body = predict_body(line)
-        return body.id is None and not body.explain and _in_limits(body.features, limits)
-
-    tells = {Call.LEARN: learned, Call.PREDICT: scored}.get(call)
-    if tells is None:
+    if call is Call.LABEL:
         return None
 
-    def without_error(line: bytes) -> bool:
+    def accepted(line: bytes) -> bool:
         try:
-            return tells(line)
+            if call is Call.PREDICT:
+                scored = predict_body(line)
+                return scored.id is None and not scored.explain and _in_limits(scored.features, limits)
+            body = learn_body(line)
+            checked_row(body, len(line), limits)
+            return _in_limits(body.features, limits)
         except AucstreamError:
             return False
 
-    return without_error
+    return accepted
 
 
 def _in_limits(features: object, limits: RowLimits) -> bool:

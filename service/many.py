@@ -10,7 +10,7 @@ from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from service.arrow import Batches, Limits
 from service.errors import BodyTooLarge, InvalidQuery, ServiceError
-from service.exchange import Exchange
+from service.exchange import ARROW, JSON, NDJSON, Exchange
 from service.lines import LineReader, accepts
 from service.model import Model
 from service.plain import Call, Plain
@@ -75,8 +75,16 @@ class Refused(ServiceError):
         return [{"line": self.line, **entry} for entry in entries]
 
 
-def on_error(exchange: Exchange) -> bool:
-    """Return whether bad lines are skipped (`?on_error=abort|skip`)."""
+def asked(exchange: Exchange) -> tuple[bytes, bool]:
+    """Return the form of a body, and whether its bad lines are skipped (`?on_error=abort|skip`)."""
+    skip = _skips(exchange)
+    kind = exchange.require(JSON, NDJSON, ARROW)
+    if skip and kind == JSON:
+        raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
+    return kind, skip
+
+
+def _skips(exchange: Exchange) -> bool:
     if not exchange.query:
         return False
     value = checked_query(exchange.query, ("on_error",)).get("on_error", "abort")

@@ -32,7 +32,7 @@ from service.errors import (
     UrlTooLong,
     VersionNotSupported,
 )
-from service.exchange import BROKEN, WIRE, Exchange, Header, Reading, late
+from service.exchange import BROKEN, WIRE, Exchange, Header, Reading, header_lines, late
 from service.problems import CONTENT_TYPE, TABLE, problem_of
 from service.settings import Settings
 
@@ -231,7 +231,7 @@ class Protocol(HttpToolsProtocol):
         """Write the answer of a request that the lane served."""
         waited, self._waits = self._waits, False
         if not self.transport.is_closing():
-            self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], self._always(), head, body))
+            self._write_whole(status, head, body)
         HttpToolsProtocol.on_response_complete(self)
         self._since = self.loop.time()
         if self._closes:
@@ -240,8 +240,9 @@ class Protocol(HttpToolsProtocol):
             held, self._held = self._held, b""
             self.data_received(held)
 
-    def _always(self) -> bytes:
-        return b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
+    def _write_whole(self, status: int, head: bytes, body: bytes) -> None:
+        always = header_lines(self.server_state.default_headers)
+        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], always, head, body))
 
     def shutdown(self) -> None:
         """Close when what is being served is answered."""
@@ -272,7 +273,7 @@ class Protocol(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], self._always(), head, body))
+        self._write_whole(status, head, body)
         if self._head is not None and status == http.HTTPStatus.OK and self.gate.lane is not None:
             self.gate.lane.remember(self._head, self._behind, cycle.scope)
         cycle.message_event.set()

@@ -12,16 +12,16 @@ from aucstream.block import Block
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from service.admission import require
-from service.answers import Answer, LineAnswers, answers_for, prediction, refused_part
+from service.answers import Answer, DocumentAnswers, LineAnswers, answers_for, refused_part
 from service.arrow import pyarrow
 from service.commands import Mode
-from service.errors import BodyTooLarge, Forbidden, InvalidBody, InvalidQuery, NonFiniteScore, Overloaded, RowsRefused
-from service.exchange import ARROW, JSON, NDJSON, Exchange
+from service.errors import BodyTooLarge, Forbidden, InvalidBody, NonFiniteScore, Overloaded, RowsRefused
+from service.exchange import JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.judging import score
 from service.keys import Role
 from service.lines import FEW, STEP_ROWS
-from service.many import Bodies, Refused, form_of, on_error
+from service.many import Bodies, Refused, asked, form_of
 from service.model import Model
 from service.plain import Call, Plain
 from service.rows import (
@@ -53,11 +53,8 @@ class Scoring:
 
     async def predict_many(self, exchange: Exchange, model: Model) -> None:
         """Score a JSON array, NDJSON lines or an Arrow stream; the answer comes in the same form."""
-        skip = on_error(exchange)
-        kind = exchange.require(JSON, NDJSON, ARROW)
+        kind, skip = asked(exchange)
         if kind == JSON:
-            if skip:
-                raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._predict_array(exchange, model)
         elif kind == NDJSON:
             await self._predict_stream(
@@ -80,8 +77,8 @@ class Scoring:
             seq = model.seq
             self._score(exchange, scored, items[start : start + STEP_ROWS], model, skip=False)
         await self._keep(scored, model, Mode.ALL)
-        parts = b",".join(map(prediction, scored.parts))
-        await exchange.answer(200, b'{"predictions":[%s],"seq":%d}' % (parts, seq))
+        answers = DocumentAnswers()
+        await exchange.answer(200, answers.begin() + answers.part(scored.parts) + answers.end(seq))
 
     async def _predict_stream(
         self,

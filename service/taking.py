@@ -17,11 +17,11 @@ from aucstream.pipeline import RowKind
 from service.arrow import pyarrow
 from service.columns import payload_of
 from service.commands import Kind, Mode
-from service.errors import BodyTooLarge, Disconnected, InvalidBody, InvalidQuery, RowsRefused
-from service.exchange import ARROW, JSON, NDJSON, Exchange
+from service.errors import BodyTooLarge, Disconnected, InvalidBody, RowsRefused
+from service.exchange import JSON, NDJSON, Exchange
 from service.host import ModelHost
 from service.lines import STEP_ROWS
-from service.many import Bodies, Refused, form_of, on_error
+from service.many import Bodies, Refused, asked, form_of
 from service.model import Learned, Model
 from service.plain import Call, Plain
 from service.problems import MAX_ERRORS, detail_of, field_errors
@@ -218,12 +218,9 @@ class Taking:
         await self._take_many(exchange, model, Kind.LABEL)
 
     async def _take_many(self, exchange: Exchange, model: Model, event: Kind) -> None:
-        skip = on_error(exchange)
-        kind = exchange.require(JSON, NDJSON, ARROW)
+        kind, skip = asked(exchange)
         call = Call.LABEL if event is Kind.LABEL else Call.LEARN
         if kind == JSON:
-            if skip:
-                raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
             await self._take_array(exchange, model, event)
         elif kind == NDJSON:
             await self._take_stream(exchange, model, event, self.bodies.lines(exchange, call), skip=skip)

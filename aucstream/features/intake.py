@@ -158,13 +158,7 @@ def dict_block(
     if plain is not None:
         if missed is not None and isinstance(rows, Columns) and encoder.missed:
             missed.extend(range(len(rows)))
-        return Block(
-            *plain,
-            _NONE if y is None else y,
-            _NONE if weights is None else weights,
-            encoder.width,
-            Form.NAMED,
-        )
+        return named_block(encoder, plain, y, weights)
     take = encoder.learn if learn else encoder.look_up
     all_indices: list[Ints] = []
     all_values: list[Floats] = []
@@ -176,15 +170,16 @@ def dict_block(
         all_indices.append(idx)
         all_values.append(val)
         indptr[number + 1] = indptr[number] + val.size
-    return Block(
-        indptr,
-        np.concatenate(all_indices) if all_indices else np.empty(0, dtype=np.int64),
-        np.concatenate(all_values) if all_values else np.empty(0),
-        _NONE if y is None else y,
-        _NONE if weights is None else weights,
-        encoder.width,
-        Form.NAMED,
-    )
+    indices = np.concatenate(all_indices) if all_indices else np.empty(0, dtype=np.int64)
+    values = np.concatenate(all_values) if all_values else np.empty(0)
+    return named_block(encoder, (indptr, indices, values), y, weights)
+
+
+def named_block(
+    encoder: Encoder, rows: tuple[Ints, Ints, Floats], y: Floats | None = None, weights: Floats | None = None
+) -> Block:
+    """Return (indptr, columns, values) of named rows as a block."""
+    return Block(*rows, _NONE if y is None else y, _NONE if weights is None else weights, encoder.width, Form.NAMED)
 
 
 def frame_block(

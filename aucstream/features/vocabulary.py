@@ -124,8 +124,7 @@ class Vocabulary(Encoder):
         new = [entry for entry in entries if entry[0] not in self._index]
         if 2 * len(new) > len(entries) or len(self.names) + len(new) > self.most:
             return False
-        for name, _, kind in new:
-            self._append(name, kind)
+        self._add(new)
         self.reader.make_room(len(entries))
         self.reader.note(x)
         return True

@@ -29,9 +29,8 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.features.columns import Columns
 from aucstream.kernels import json_rows
-from aucstream.kernels.memory import is_as_expected
+from aucstream.kernels.words import COMPILED
 
-COMPILED = is_as_expected()  # else no line is plain
 FEW, MOST_ROWS = 32, 8_192  # rows of a call
 MOST_ENTRIES = 1 << 20  # of the matrix made for one call
 # What is tried costs or saves about so many times what a line costs that is passed over. Nothing is tried on credit:

@@ -30,34 +30,35 @@ TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_b
 
 
 @jit_inlined
+def all_digits(text, p, size, m):
+    """Return (number, end) of the digits at p behind those of m; end -1: more than 18 in all."""
+    count = 8
+    while count == 8:
+        count, more = digits_of(word_in(text, p, size))
+        if m >= POWERS[18 - count]:
+            return m, -1
+        m = m * POWERS[count] + more
+        p += count
+    return m, p
+
+
+@jit_inlined
 def json_number(text, p, size):
     """Return (value, end) of the number at p by JSON's grammar; end -1: none, or one to look at more closely."""
     negative = word_in(text, p, size) & BYTE == MINUS
     if negative:
         p += 1
-    count, m = digits_of(word_in(text, p, size))
-    if count == 0 or (count > 1 and word_in(text, p, size) & BYTE == ZERO):
+    start = p
+    m, p = all_digits(text, p, size, NOTHING)
+    if p <= start or (p - start > 1 and word_in(text, start, size) & BYTE == ZERO):
         return 0.0, -1
-    p += count
-    while count == 8:
-        count, more = digits_of(word_in(text, p, size))
-        if m >= POWERS[18 - count]:
-            return 0.0, -1
-        m = m * POWERS[count] + more
-        p += count
     e = 0
     c = word_in(text, p, size) & BYTE
     if c == POINT:
         p += 1
         start = p
-        count = 8
-        while count == 8:
-            count, more = digits_of(word_in(text, p, size))
-            if m >= POWERS[18 - count]:
-                return 0.0, -1
-            m = m * POWERS[count] + more
-            p += count
-        if p == start:
+        m, p = all_digits(text, p, size, m)
+        if p <= start:
             return 0.0, -1
         e = start - p
         c = word_in(text, p, size) & BYTE

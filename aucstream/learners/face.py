@@ -15,7 +15,7 @@ import numpy as np
 from river import base
 
 from aucstream import snapshot
-from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Form, Ints, sign_of, signs_of, weights_of
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.columns import Columns
 from aucstream.features.encoder import Encoder
@@ -28,6 +28,7 @@ from aucstream.features.intake import (
     dict_block,
     frame_rows,
     is_sparse,
+    named_block,
 )
 from aucstream.features.vocabulary import Vocabulary
 from aucstream.kernels.calibration import probabilities, probability
@@ -447,10 +448,9 @@ class RankingClassifier(base.MiniBatchClassifier):
             plain = encoder.plain(rows)
         if plain is None or not _tame(plain[2]):
             return None
-        if signs is None:
-            return Block(*plain, np.empty(0), np.empty(0), encoder.width, Form.NAMED)
-        weights = np.ones(len(rows)) if weights is None else weights
-        return Block(*plain, signs, weights, encoder.width, Form.NAMED)
+        if weights is None and signs is not None:
+            weights = np.ones(len(rows))
+        return named_block(encoder, plain, signs, weights)
 
     def learn_block(self, block: Block) -> Floats:
         """Learn rows made by `block_of`; return as `learn_rows`."""
