@@ -1,9 +1,10 @@
 """The only place where a function is compiled.
 
-`jit` is strict IEEE arithmetic. Compiled code is cached in a directory whose name is a digest of the
-sources of its module and of the kernels that it can reach by imports: numba stamps only the file that holds
-the cached function, so without the digest an edit of a callee would go unnoticed and the stale answer
-would be loaded.
+`jit` is strict IEEE arithmetic. Compiled code is cached under a digest of all that it depends on
+(`kernels.digest`): numba stamps only the file that holds the cached function, so without the digest an edit of a
+callee would go unnoticed and the stale answer would be loaded.
+
+A closure is cached like any other function. What it holds, a compiled function or a type, is part of its digest.
 
 Environment
 -----------
@@ -17,14 +18,11 @@ NUMBA_DISABLE_JIT
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,47 +30,15 @@ import numba
 import platformdirs
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from aucstream.kernels.digest import digest_of
+
 fcntl: Any
 try:
     import fcntl
 except ImportError:  # no such locks on this system
     fcntl = None
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-_IMPORT = re.compile(
-    r"^[ \t]*from (aucstream[\w.]*) import (?:\(([^)]*)\)|([^(\n]+))", re.MULTILINE
-)  # ast: ten times as long
-_WORD = re.compile(r"\w+")
 _log = logging.getLogger("aucstream.jit")
-
-
-@cache
-def _imported(path: Path) -> tuple[Path, ...]:
-    """Return the files of this package with kernels or their constants that a file imports."""
-    found = []
-    for module, many, few in _IMPORT.findall(path.read_text()):
-        for name in (module, *(f"{module}.{name}" for name in _WORD.findall(many or few))):
-            file = _PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
-            if file.is_file() and (file.parent.name == "kernels" or b"@jit" in file.read_bytes()):
-                found.append(file)
-    return tuple(found)
-
-
-@cache
-def source_digest(path: Path) -> str:
-    """Return a digest of a file, of the kernels that it can reach, and of numba's version."""
-    reached: set[Path] = set()
-    ahead = [path]
-    while ahead:
-        file = ahead.pop()
-        if file not in reached:
-            reached.add(file)
-            ahead += _imported(file)
-    digest = hashlib.sha256(numba.__version__.encode())
-    for file in sorted(reached):
-        digest.update(str(file.relative_to(_PACKAGE)).encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _usable_cache_base() -> Path | None:
@@ -90,15 +56,6 @@ def _usable_cache_base() -> Path | None:
 _settings: Any = numba.config
 _types: Any = numba.types
 CACHE_BASE: Path | None = _usable_cache_base()
-
-
-def _source(function: Callable[..., Any]) -> Path:
-    return Path(sys.modules[function.__module__].__file__ or "").resolve()
-
-
-def _cache_dir(function: Callable[..., Any]) -> Path | None:
-    path = _source(function)
-    return None if CACHE_BASE is None else CACHE_BASE / f"{path.stem}-{source_digest(path)}"
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,74 +80,80 @@ def jit_allocating(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, nogil=True, allocates=True)
 
 
-def jit_holding(function: Callable[..., Any], inner: Any = None, kinds: object = None) -> Callable[..., Any]:
-    """Compile `function` as `jit` does, but for the GIL, which it keeps: it reads Python objects.
-
-    A closure says what it holds, and the cache knows it by that: `inner`, the compiled function that it calls, by
-    name and source, and `kinds`, anything that its types depend on, by its text.
-    """
-    key = "" if inner is None else f"{inner.__module__}.{inner.__qualname__} {source_digest(_source(inner))} {kinds}"
-    return _compiled(function, nogil=False, key=key)
+def jit_holding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` as `jit` does, but for the GIL, which it keeps: it reads Python objects."""
+    return _compiled(function, nogil=False)
 
 
 def _compiled(
-    function: Callable[..., Any], *, nogil: bool, key: str = "", inlined: bool = False, allocates: bool = False
+    function: Callable[..., Any], *, nogil: bool, inlined: bool = False, allocates: bool = False
 ) -> Callable[..., Any]:
     # nrt: numba's counting of references
-    told: dict[str, Any] = {"nogil": nogil, "forceinline": inlined, "_nrt": allocates}
-    folder = _cache_dir(function)
+    options: dict[str, Any] = {"nogil": nogil, "forceinline": inlined, "_nrt": allocates}
     compiled: Any
-    if folder is None:
-        compiled = numba.njit(**told)(function)
+    if CACHE_BASE is None:
+        compiled = numba.njit(**options)(function)
         return compiled  # type: ignore[no-any-return]
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
     before = _settings.CACHE_DIR
-    _settings.CACHE_DIR = str(folder)
+    _settings.CACHE_DIR = str(CACHE_BASE)
     try:
-        compiled = numba.njit(**told, cache=True)(function)
+        compiled = numba.njit(**options, cache=True)(function)
     finally:
         _settings.CACHE_DIR = before
     if hasattr(compiled, "_cache"):  # not where compiling is switched off
-        cache = compiled._cache
-        cache.__class__ = _OneAtATime
-        cache.key = key
-        cache.allocates = allocates
-        suffix = "-" + hashlib.sha256(key.encode()).hexdigest()[:16] if key else ""
-        # numba would add a folder for the path of the source: any copy of the same source may use this one
-        folder.mkdir(exist_ok=True)
-        cache._cache_path = str(folder)
-        cache._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
-            str(folder), cache._impl.filename_base + suffix, folder.name
-        )
+        compiled._cache.__class__ = _DigestCache
+        compiled._cache.dispatcher = compiled
+        compiled._cache.allocates = allocates
     return compiled  # type: ignore[no-any-return]
 
 
-class _OneAtATime(FunctionCache):
-    """numba's cache of one function, read and written by one process at a time.
+class _DigestCache(FunctionCache):
+    """numba's cache of one function, named by a digest, and read and written by one process at a time.
 
     numba names a cached file by the first number that its index has free. Two processes that compile
     different types at once take the same number; whoever loads it next runs the other's machine code.
 
-    `key`, where it is not empty, stands for what a closure holds: numba would tell two of them apart by a pickle
-    that differs in every process.
+    The digest is taken when the function is first compiled or loaded: by then all that it refers to is defined.
     """
 
-    key = ""
+    dispatcher: Any
     allocates = False
+    digest = ""
+
+    def _open(self) -> None:
+        if self.digest:
+            return
+        function = self._py_func
+        digest = digest_of(self.dispatcher)
+        if function.__closure__:
+            # numba names machine code by qualified name, argument types and a number that begins anew in each
+            # process. Two closures of one factory that come from the cache would have the same name, and a
+            # function that calls both would call one of them twice.
+            function.__qualname__ = f"{function.__code__.co_qualname}.{digest}"
+        # numba would add a folder for the path of the source: any copy of the same source may use this one
+        folder = Path(str(CACHE_BASE), function.__module__)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"[^\w.]", "", function.__code__.co_qualname)
+        self._cache_path = str(folder)
+        self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            str(folder), f"{name}-{digest}", digest
+        )
+        self.digest = digest
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
-        if self.key:
-            return signature, codegen.magic_tuple(), self.key
-        return super()._index_key(signature, codegen)  # type: ignore[no-untyped-call]
+        return signature, codegen.magic_tuple(), self.digest
 
     def load_overload(self, *arguments: Any) -> Any:
         with _cache_lock():
+            self._open()
             return super().load_overload(*arguments)  # type: ignore[no-untyped-call]
 
     def save_overload(self, signature: Any, result: Any) -> None:
         if not self.allocates:
             _check_counts_nothing(result)
         with _cache_lock():
+            self._open()
             super().save_overload(signature, result)  # type: ignore[no-untyped-call]
 
 

@@ -58,7 +58,7 @@ def learn_call(step: Callable[..., float], state: Kinds, numbers: Kinds) -> Call
         given = numbers_at(arguments + 8 * numbers_from)
         return step(*(held + (ints_at(slot(table, COLUMNS), n), val, sign, weight) + given))  # noqa: RUF005
 
-    return compiled_for(jit_holding(learn, step, (state, numbers)), int, int, float, float)
+    return compiled_for(jit_holding(learn), int, int, float, float)
 
 
 @cache
@@ -81,7 +81,7 @@ def score_call(score_row: Callable[..., float], state: Kinds, numbers: Kinds) ->
             return complex(math.nan, math.nan)
         return complex(s, probability(held[-1], s))  # the ledger is the last
 
-    return compiled_for(jit_holding(score, score_row, (state, numbers)), int, int)
+    return compiled_for(jit_holding(score), int, int)
 
 
 def _no_row(*arguments: Any) -> Any:
