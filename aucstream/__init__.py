@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from aucstream.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from aucstream.features.hashing import Hashing as Hashing
     from aucstream.features.maps import KMeansNystroem as KMeansNystroem
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
     from aucstream.pipeline import Pipeline as Pipeline
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "ASAM": "aucstream.learners.asam",

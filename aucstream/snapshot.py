@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors import deserialize as _deserialize
 
 from aucstream.errors import BadSnapshot, NewerSnapshot
+from aucstream.version import __version__
 
 LONGEST_HEADER = 100_000_000  # bytes, the format's own limit
 FORMAT = 1  # raised only when an older reader could not understand the file
@@ -50,8 +51,6 @@ def pack(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
     meta : mapping
         JSON-serialisable; floats are kept exactly, NaN and infinity are refused.
     """
-    from aucstream import __version__
-
     header = json.dumps({"format": FORMAT, "library": __version__, "meta": dict(meta)}, sort_keys=True, allow_nan=False)
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     # Written here, not by the library: it puts the metadata in another order every time, and equal models

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from aucstream import __version__
 from aucstream.cli.chosen import Chosen, chosen_map, chosen_models
 from aucstream.cli.fsck import fsck
 from aucstream.cli.keys import keys
@@ -31,6 +30,7 @@ from aucstream.features.maps import map_class
 from aucstream.io import Reader, Rows, read
 from aucstream.learners.face import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
+from aucstream.version import __version__
 
 app = typer.Typer(
     name="aucstream",

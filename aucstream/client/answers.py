@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-
-from aucstream.client.problems import BadAnswer
 
 MAX_ERRORS = 100  # as many as the service tells
 
@@ -181,26 +179,3 @@ class ModelEvent(Answer, frozen=True):
     last_event_at: str | None
     window: WindowSummary
     total: AucSummary
-
-
-T = TypeVar("T")
-
-
-def decoded(kind: type[T], content: bytes) -> T:
-    """Return what an answer says, or raise BadAnswer."""
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _bad(content, error) from error
-
-
-def decoded_lines(kind: type[T], content: bytes) -> list[T]:
-    """Return what an answer in lines says, or raise BadAnswer."""
-    try:
-        return msgspec.json.Decoder(kind).decode_lines(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _bad(content, error) from error
-
-
-def _bad(content: bytes, error: Exception) -> BadAnswer:
-    return BadAnswer(f"expected an answer of the service ({error}), got {content[:80]!r}")

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from aucstream import __version__
 from aucstream.client.answers import (
     Description,
     Evaluation,
@@ -27,8 +26,8 @@ from aucstream.client.answers import (
     Roc,
     Weight,
     Weights,
-    decoded,
 )
+from aucstream.client.decoding import decode
 from aucstream.client.flow import Emit, Flow, Patience, Read, Reply, Request, Send, Sleep, exchange, is_passing, opened
 from aucstream.client.many import Encode, Learning, OnError, Scoring
 from aucstream.client.problems import (
@@ -52,6 +51,7 @@ from aucstream.client.rows import (
 )
 from aucstream.client.sse import EventReader
 from aucstream.errors import InvalidParams
+from aucstream.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 JSON = {"Content-Type": "application/json"}
@@ -159,7 +159,7 @@ class Calls:
         request = self._post(model, "learn-one", line, safe=line.id is not None)
         try:
             reply, attempts = yield from exchange(request, self._retry, self._timeout)
-            learned = decoded(Learned, reply.content)
+            learned = decode(Learned, reply.content)
         except ClientError as error:
             error.id = line.id
             raise
@@ -246,7 +246,7 @@ class Calls:
                     for event in reader.feed(part):
                         if event.kind != "end":
                             seen = event.id
-                            yield Emit(decoded(ModelEvent, event.data.encode()))
+                            yield Emit(decode(ModelEvent, event.data.encode()))
                         elif '"deleted"' in event.data:
                             return
                         elif '"replaced"' in event.data:
@@ -320,11 +320,11 @@ class Calls:
 
     def _answer(self, request: Request, kind: type[T]) -> Flow[T]:
         reply = yield from self._reply(request)
-        return decoded(kind, reply.content)
+        return decode(kind, reply.content)
 
     def _described(self, request: Request) -> Flow[Description]:
         reply = yield from self._reply(request)
-        return msgspec.structs.replace(decoded(Description, reply.content), etag=reply.headers.get("etag"))
+        return msgspec.structs.replace(decode(Description, reply.content), etag=reply.headers.get("etag"))
 
     def _probe(self, path: str) -> Flow[bool]:
         try:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from aucstream.client.answers import LearnedMany, Prediction, RowError, decoded, decoded_lines
+from aucstream.client.answers import LearnedMany, Prediction, RowError
+from aucstream.client.decoding import decode, decode_lines
 from aucstream.client.flow import Emit, Flow, Request, Take, exchange
 from aucstream.client.problems import BadAnswer, ClientError, Problem
 from aucstream.client.retry import Retry
@@ -136,7 +137,7 @@ class Learning(Many):
         return batch.with_ids
 
     def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
-        counts = _own(decoded(LearnedMany, content), batch, attempts)
+        counts = _own(decode(LearnedMany, content), batch, attempts)
         errors = tuple(msgspec.structs.replace(error, line=batch.number(error.line)) for error in counts.errors)
         yield from self._add(msgspec.structs.replace(counts, errors=errors))
 
@@ -169,7 +170,7 @@ class Scoring(Many):
         return True  # without an id it changes nothing; with one it is answered as before
 
     def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
-        found = decoded_lines(Prediction, content)
+        found = decode_lines(Prediction, content)
         if len(found) != len(batch):
             raise BadAnswer(f"expected {len(batch)} lines, got {len(found)}")
         for prediction in found:

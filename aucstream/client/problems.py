@@ -22,14 +22,12 @@ from __future__ import annotations
 import email.utils
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
+from aucstream.client.answers import LearnedMany
 from aucstream.errors import AucstreamError
-
-if TYPE_CHECKING:
-    from aucstream.client.answers import LearnedMany
 
 TYPE_PREFIX = "urn:aucstream:problem:"
 SHOWN_BYTES = 200  # of an answer that is none of ours

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from aucstream.kernels.finite import all_finite
 from aucstream.kernels.jit import RowCall
 
 if TYPE_CHECKING:
-    from aucstream.features.maps import FeatureMap
     from aucstream.learners.base import Learner
 
 WILD = 1e100  # a row with a larger value or weight is skipped: squared distances to it could overflow
@@ -37,12 +36,38 @@ Arrays = dict[str, np.ndarray]
 _PICK = RowCall(kernel.pick)
 
 
+class Fittable(Protocol):
+    """What a warm-up uses of a feature map; see `features.maps.FeatureMap`."""
+
+    _row: ClassVar[RowCall]
+    _block: ClassVar[Callable[..., None]]
+    _seed: int
+    warmup: int
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The map as it stands in a model's spec."""
+
+    @property
+    def _most_columns(self) -> int | None: ...
+
+    @staticmethod
+    def _arguments(tables: Arrays, width: int) -> tuple[Any, ...]: ...
+
+    @staticmethod
+    def _features(tables: Arrays) -> int: ...
+
+    def _fitted(self, rows: Block, width: int) -> Arrays: ...
+
+    def _check_room(self, widest: tuple[int, str] | None) -> None: ...
+
+
 class Fixed:
     """Scaling and map after the warm-up; never changes, so that copies of a model may share it.
 
     Parameters
     ----------
-    kind : type of FeatureMap
+    kind : type of Fittable
     place : ndarray of int64 (columns,)
         Of each of the encoder's columns its place in the map; -1: none, it counts 0.
     kinds : ndarray of uint8 (d,)
@@ -53,9 +78,7 @@ class Fixed:
         What the map drew.
     """
 
-    def __init__(
-        self, kind: type[FeatureMap], place: Ints, kinds: np.ndarray, scaling: Scaling, tables: Arrays
-    ) -> None:
+    def __init__(self, kind: type[Fittable], place: Ints, kinds: np.ndarray, scaling: Scaling, tables: Arrays) -> None:
         self.kind = kind
         self.place = place
         self.kinds = kinds
@@ -117,7 +140,7 @@ class Fixed:
         return arrays, {"scaling": meta}
 
     @classmethod
-    def from_state_dict(cls, kind: type[FeatureMap], arrays: Arrays, meta: dict[str, Any]) -> Self:
+    def from_state_dict(cls, kind: type[Fittable], arrays: Arrays, meta: dict[str, Any]) -> Self:
         """Return what `state_dict` described."""
         return cls(
             kind,
@@ -193,7 +216,7 @@ class Warmup:
         """Return the kept rows in order, one block for each run of rows of one form."""
         return [joined(list(run)) for _, run in itertools.groupby(self._kept, key=lambda block: block.form)]
 
-    def fix(self, map_: FeatureMap, encoder: Encoder, scaling: Scaling) -> Fixed:
+    def fix(self, map_: Fittable, encoder: Encoder, scaling: Scaling) -> Fixed:
         """Set the fresh `scaling`, then fit the map, on the kept rows, and forget them.
 
         The columns that the map sees are those in which a kept row is not 0, in the order of their names,
@@ -251,7 +274,7 @@ class Warmup:
             "kept.forms": forms,
         }, {}
 
-    def restore(self, kind: type[FeatureMap], arrays: Arrays, meta: dict[str, Any]) -> None:
+    def restore(self, kind: type[Fittable], arrays: Arrays, meta: dict[str, Any]) -> None:
         """Take over what `state_dict` described."""
         if "place" in arrays:
             self.fixed = Fixed.from_state_dict(kind, arrays, meta)
@@ -272,14 +295,14 @@ class Mapped:
 
     Parameters
     ----------
-    map_ : FeatureMap
+    map_ : Fittable
     encoder : Encoder
         Whose columns the rows have.
     learner : Learner
         Takes the features; its own encoder names them 0, 1, 2, …
     """
 
-    def __init__(self, map_: FeatureMap, encoder: Encoder, learner: Learner) -> None:
+    def __init__(self, map_: Fittable, encoder: Encoder, learner: Learner) -> None:
         map_._check_room(learner._widest())
         self.map = map_
         self.encoder = encoder

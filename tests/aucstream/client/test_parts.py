@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aucstream.client import BadAnswer, LearnedMany, Problem, problems
-from aucstream.client.answers import decoded
+from aucstream.client.decoding import decode
 from aucstream.client.problems import ServiceFault, problem_of, seconds_of
 from aucstream.client.rows import Example, learn_line, plain
 from aucstream.client.sse import Event, EventReader
@@ -85,7 +85,7 @@ def test_an_answer_that_is_not_the_services_is_still_told(content: bytes) -> Non
     assert isinstance(problem_of(502, {}, content), Problem)
     assert problem_of(502, {}, content).passing
     with pytest.raises(BadAnswer, match="expected an answer of the service"):
-        decoded(LearnedMany, b"<html>")
+        decode(LearnedMany, b"<html>")
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
