@@ -8,12 +8,12 @@ COPY requirements.lock ./
 RUN /opt/aucstream/venv/bin/pip install --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY aucstream aucstream
-COPY service service
+COPY service/aucstream_service service/aucstream_service
 RUN /opt/aucstream/venv/bin/pip install --no-deps .
 # Kernels are compiled after the last copy, for any CPU. numba knows its sources by modification time:
 # whole seconds survive the image's layers.
 ENV NUMBA_CPU_NAME=generic AUCSTREAM_CACHE_DIR=/opt/aucstream/cache
-RUN find /opt/aucstream/venv/lib -path '*/site-packages/aucstream/*.py' -exec touch -d @1700000000 {} + \
+RUN find /opt/aucstream/venv/lib -path '*/site-packages/aucstream*/*.py' -exec touch -d @1700000000 {} + \
     && /opt/aucstream/venv/bin/aucstream warm \
     && chmod -R a-w /opt/aucstream/cache
 
@@ -32,5 +32,5 @@ ENV PATH=/opt/aucstream/venv/bin:$PATH \
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=4s --start-period=60s --retries=3 CMD ["python", "-m", "service.health"]
-ENTRYPOINT ["python", "-m", "service.container"]
+HEALTHCHECK --interval=10s --timeout=4s --start-period=60s --retries=3 CMD ["python", "-m", "aucstream_service.ops.health"]
+ENTRYPOINT ["python", "-m", "aucstream_service.ops.container"]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from aucstream.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from aucstream.features.hashing import Hashing as Hashing
-    from aucstream.features.maps import KMeansNystroem as KMeansNystroem
-    from aucstream.features.maps import RandomFourier as RandomFourier
-    from aucstream.features.maps import RandomNetwork as RandomNetwork
-    from aucstream.features.maps import RandomThresholds as RandomThresholds
-    from aucstream.features.scalers import AutoScale as AutoScale
-    from aucstream.features.scalers import BoundedNorm as BoundedNorm
-    from aucstream.features.scalers import Standardize as Standardize
-    from aucstream.features.scalers import UnitNorm as UnitNorm
-    from aucstream.features.vocabulary import Vocabulary as Vocabulary
+    from aucstream.features.encoding.hashing import Hashing as Hashing
+    from aucstream.features.encoding.vocabulary import Vocabulary as Vocabulary
+    from aucstream.features.maps.maps import KMeansNystroem as KMeansNystroem
+    from aucstream.features.maps.maps import RandomFourier as RandomFourier
+    from aucstream.features.maps.maps import RandomNetwork as RandomNetwork
+    from aucstream.features.maps.maps import RandomThresholds as RandomThresholds
+    from aucstream.features.scaling.scalers import AutoScale as AutoScale
+    from aucstream.features.scaling.scalers import BoundedNorm as BoundedNorm
+    from aucstream.features.scaling.scalers import Standardize as Standardize
+    from aucstream.features.scaling.scalers import UnitNorm as UnitNorm
     from aucstream.learners.adaoam import AdaOAM as AdaOAM
     from aucstream.learners.asam import ASAM as ASAM
     from aucstream.learners.cbr import CBR as CBR
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "ASAM": "aucstream.learners.asam",
     "AdaOAM": "aucstream.learners.adaoam",
-    "AutoScale": "aucstream.features.scalers",
-    "BoundedNorm": "aucstream.features.scalers",
+    "AutoScale": "aucstream.features.scaling.scalers",
+    "BoundedNorm": "aucstream.features.scaling.scalers",
     "CBR": "aucstream.learners.cbr",
     "FSAUC": "aucstream.learners.fsauc",
     "FTRL": "aucstream.learners.ftrl",
-    "Hashing": "aucstream.features.hashing",
-    "KMeansNystroem": "aucstream.features.maps",
+    "Hashing": "aucstream.features.encoding.hashing",
+    "KMeansNystroem": "aucstream.features.maps.maps",
     "MiniBatchAUC": "aucstream.learners.minibatch",
     "MBA": "aucstream.learners.mba",
     "OAM": "aucstream.learners.oam",
@@ -59,18 +59,18 @@ _HOMES = {
     "OPAUC": "aucstream.learners.opauc",
     "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
-    "RandomFourier": "aucstream.features.maps",
-    "RandomNetwork": "aucstream.features.maps",
-    "RandomThresholds": "aucstream.features.maps",
+    "RandomFourier": "aucstream.features.maps.maps",
+    "RandomNetwork": "aucstream.features.maps.maps",
+    "RandomThresholds": "aucstream.features.maps.maps",
     "RegSOLAM": "aucstream.learners.regsolam",
     "SOLAM": "aucstream.learners.solam",
     "SPAM": "aucstream.learners.spam",
     "SPDAM": "aucstream.learners.spdam",
-    "Standardize": "aucstream.features.scalers",
-    "UnitNorm": "aucstream.features.scalers",
+    "Standardize": "aucstream.features.scaling.scalers",
+    "UnitNorm": "aucstream.features.scaling.scalers",
     "UnivariateExp": "aucstream.learners.univariateexp",
     "VRSPAM": "aucstream.learners.vrspam",
-    "Vocabulary": "aucstream.features.vocabulary",
+    "Vocabulary": "aucstream.features.encoding.vocabulary",
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
 }

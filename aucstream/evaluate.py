@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from aucstream.block import Block, joined, signs_of, weights_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns, together
+from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block
-from aucstream.features.vocabulary import Vocabulary
 from aucstream.io.rows import Rows
-from aucstream.learners.face import RankingClassifier
+from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics.auc import AUC
 from aucstream.metrics.exact import AreaEstimate, area
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from aucstream.batch.base import BatchRanker
-    from aucstream.learners.face import RankingClassifier
+    from aucstream.learners._base.estimator import RankingClassifier
 
 
 def from_bytes(data: bytes) -> RankingClassifier | BatchRanker:

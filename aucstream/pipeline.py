@@ -15,18 +15,18 @@ from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, Told
 from aucstream.features.columns import Columns
-from aucstream.features.encoder import Encoder
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Vocabulary
 from aucstream.features.intake import array_block
-from aucstream.features.mapping import MOST_ROWS, Mapped
-from aucstream.features.maps import map_of
-from aucstream.features.scaled_row import scaled_row, uncalibrated
-from aucstream.features.scalers import AutoScale, resolve_auto, scaling_of
-from aucstream.features.scaling import Scaling
-from aucstream.features.vocabulary import DEFAULT_CAPACITY, Vocabulary
-from aucstream.kernels.linear import all_finite
-from aucstream.learners.base import Learner, encoder_from_state
-from aucstream.learners.face import RankingClassifier
-from aucstream.learners.one_row import NO_ROW, OneRow
+from aucstream.features.maps.mapping import MOST_ROWS, Mapped
+from aucstream.features.maps.maps import map_of
+from aucstream.features.scaling.scalers import AutoScale, resolve_auto, scaling_of
+from aucstream.features.scaling.scaling import Scaling
+from aucstream.kernels.rows.linear import all_finite
+from aucstream.learners._base.estimator import RankingClassifier
+from aucstream.learners._base.learner import Learner, encoder_from_state
+from aucstream.native.row_entry import NO_ROW, OneRow
+from aucstream.native.scaled_row import scaled_row, uncalibrated
 from aucstream.registry import learner_class, make
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 

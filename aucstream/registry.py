@@ -11,7 +11,7 @@ from aucstream.constraints import rules_of
 from aucstream.errors import InvalidParams, UnknownLearner
 
 if TYPE_CHECKING:
-    from aucstream.learners.base import Learner
+    from aucstream.learners._base.learner import Learner
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from aucstream.errors import InvalidParams
-from aucstream.features.encoder import Encoder
-from aucstream.features.hashing import Hashing
-from aucstream.features.maps import FeatureMap
-from aucstream.features.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
-from aucstream.features.vocabulary import Vocabulary
-from aucstream.learners.base import Learner
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.encoding.hashing import Hashing
+from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.maps.maps import FeatureMap
+from aucstream.features.scaling.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
+from aucstream.learners._base.learner import Learner
 
 
 def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | None, Learner]:

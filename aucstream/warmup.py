@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from aucstream.features.maps import MAPS
-from aucstream.features.scalers import AutoScale, Standardize, UnitNorm
+from aucstream.features.maps.maps import MAPS
+from aucstream.features.scaling.scalers import AutoScale, Standardize, UnitNorm
 from aucstream.io.csv import read_csv
 from aucstream.io.json_rows import JsonRows
 from aucstream.io.svmlight import read_svmlight
-from aucstream.kernels import judging
-from aucstream.learners.base import Learner
+from aucstream.kernels.auc import losses as judging
+from aucstream.learners._base.learner import Learner
 from aucstream.metrics import AUC, FadingAUC, PairedAUC
 from aucstream.pipeline import Pipeline
 from aucstream.registry import LEARNERS, learner_class

@@ -32,9 +32,9 @@ FEATURES = 20
 
 ALONE = """
 import resource, sys
-sys.path.insert(0, {root!r})
+sys.path[:0] = [{root!r}, {root!r} + "/service"]
 import msgspec
-from service.rows import LearnBody
+from aucstream_service.bodies.bodies import LearnBody
 decoder = msgspec.json.Decoder(LearnBody)
 data = open({path!r}, "rb").read()
 decoder.decode_lines(data[: data.index(b"\\n") + 1])
@@ -105,7 +105,7 @@ def main() -> None:
         "--snapshot-every-rows",
         "100000000",
     ]
-    command = [sys.executable, "-m", "service.main", *flags]
+    command = [sys.executable, "-m", "aucstream_service.ops.main", *flags]
     server = started(command, port, "/readyz")
     found: dict[str, list[float]] = {name: [] for name in kinds}
     bases: dict[str, list[float]] = {"NDJSON": [], "varied": []}  # decoding alone

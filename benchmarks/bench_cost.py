@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
 
 from aucstream.errors import AucstreamError  # noqa: E402
-from aucstream.learners.state import Scratch, Table, Vector  # noqa: E402
+from aucstream.learners._base.state import Scratch, Table, Vector  # noqa: E402
 from aucstream.registry import LEARNERS, make  # noqa: E402
 
 WIDTHS = (123, 10_000, 1_000_000)

@@ -44,7 +44,7 @@ def imports(rounds: int) -> None:
 
 def state_bytes() -> None:
     """Print each learner's bytes a feature: saved, and in memory with working space."""
-    from aucstream.learners.state import PoolIdx, PoolVal, Scratch, Slots
+    from aucstream.learners._base.state import PoolIdx, PoolVal, Scratch, Slots
     from aucstream.registry import LEARNERS, learner_class
 
     print("\n| learner | state, bytes a feature | with working space |\n| --- | --: | --: |")

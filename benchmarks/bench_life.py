@@ -33,7 +33,7 @@ def start_once(folder: Path) -> tuple[float, float, float]:
     """Return seconds of wall and processor until ready, and MiB resident then."""
     port = free_port()
     began = time.perf_counter()
-    command = [sys.executable, "-m", "service.main", "--port", str(port), "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "aucstream_service.ops.main", "--port", str(port), "--data-dir", str(folder)]
     server = started(command, port, "/readyz", pause=0.01)
     wall, used = time.perf_counter() - began, processor_seconds(server.pid)
     resident = int(Path(f"/proc/{server.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
@@ -91,7 +91,15 @@ def main() -> None:
         note("service idle, MiB", resident, 250.0, at_most=True)
         print(f"idle: {spread(resident)} MiB resident")
         port = free_port()
-        command = [sys.executable, "-m", "service.main", "--port", str(port), "--data-dir", str(folder / "data")]
+        command = [
+            sys.executable,
+            "-m",
+            "aucstream_service.ops.main",
+            "--port",
+            str(port),
+            "--data-dir",
+            str(folder / "data"),
+        ]
         server = started([*command, "--durability", "os", "--no-access-log"], port, "/readyz")
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
         try:

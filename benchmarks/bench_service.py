@@ -36,8 +36,8 @@ import sys
 import msgspec
 import uvicorn
 
-sys.path.insert(0, {root!r})
-from service.rows import LearnBody
+sys.path[:0] = [{root!r}, {root!r} + "/service"]
+from aucstream_service.bodies.bodies import LearnBody
 
 decode = msgspec.json.Decoder(LearnBody).decode
 
@@ -212,7 +212,7 @@ def main() -> None:
         for durability in ("os", "disk"):
             port = free_port()
             flags = ["--port", str(port), "--data-dir", str(folder / durability), "--durability", durability]
-            servers.append(started([sys.executable, "-m", "service.main", *flags], port, "/readyz"))
+            servers.append(started([sys.executable, "-m", "aucstream_service.ops.main", *flags], port, "/readyz"))
             spec = json.dumps({"algorithm": told.algorithm}).encode()
             answer = call(port, "/v1/models/bench", spec, "PUT")
             if not answer.startswith(b"HTTP/1.1 201"):

@@ -128,7 +128,16 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="overload-"))
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "service.main", "--port", str(port), "--data-dir", str(folder / "data"), *FLAGS],
+        [
+            sys.executable,
+            "-m",
+            "aucstream_service.ops.main",
+            "--port",
+            str(port),
+            "--data-dir",
+            str(folder / "data"),
+            *FLAGS,
+        ],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -52,7 +52,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         flags = ["--port", str(told.port), "--data-dir", str(data), "--max-ids", "200000", "--no-access-log"]
-        process = subprocess.Popen([sys.executable, "-m", "service.main", *flags], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aucstream_service.ops.main", *flags], stderr=subprocess.DEVNULL
+        )
         http = httpx.Client(base_url=f"http://127.0.0.1:{told.port}", timeout=300)
         ndjson = {"Content-Type": "application/x-ndjson"}
         while process.poll() is None:

@@ -202,8 +202,8 @@ def measure(scenario: str, name: str, order: int, system: str, scale: str) -> fl
 
 
 def _block(X: Any, y: np.ndarray) -> Any:
+    from aucstream.features.encoding.vocabulary import Vocabulary
     from aucstream.features.intake import array_block
-    from aucstream.features.vocabulary import Vocabulary
 
     return array_block(Vocabulary(), X, y, np.ones(y.size), learn=True)
 

@@ -9,7 +9,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "aucstream"
 FILES = [
-    path for room in ("kernels", "learners", "features", "metrics") for path in sorted((PACKAGE / room).glob("*.py"))
+    path
+    for room in ("kernels", "native", "learners", "features", "metrics")
+    for path in sorted((PACKAGE / room).rglob("*.py"))
 ]
 
 

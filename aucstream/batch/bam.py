@@ -11,7 +11,7 @@ import numpy as np
 from aucstream.batch.base import BatchRanker, Solution
 from aucstream.batch.pairs import Active, Pairs, conjugate_gradients
 from aucstream.constraints import Gt
-from aucstream.kernels.linear import norm
+from aucstream.kernels.rows.linear import norm
 
 NEWTON_STEPS = 100
 PRODUCTS = 1000  # of the Hessian, a Newton step

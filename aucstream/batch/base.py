@@ -16,7 +16,7 @@ from aucstream.constraints import rules_of
 from aucstream.errors import InvalidBlock, NotConverged
 from aucstream.features.intake import checked_array
 from aucstream.kernels import ledger
-from aucstream.kernels.calibration import probabilities
+from aucstream.kernels.auc.calibration import probabilities
 from aucstream.metrics.platt import refit
 
 if TYPE_CHECKING:

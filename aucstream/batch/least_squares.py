@@ -12,7 +12,7 @@ from aucstream.batch.base import BatchRanker, Solution
 from aucstream.batch.pairs import Pairs, conjugate_gradients
 from aucstream.block import Floats
 from aucstream.constraints import Gt
-from aucstream.kernels.linear import norm
+from aucstream.kernels.rows.linear import norm
 
 DIRECT_WIDTH = 4096  # columns up to which the matrix is made: 134 MB
 ROWS_AT_ONCE = 8192  # centred rows held at a time

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aucstream.block import Block, Floats
-from aucstream.kernels import pair_sums
+from aucstream.kernels.pairs import pair_sums
 
 
 def matrix_of(block: Block) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from aucstream.batch.base import BatchRanker, Solution
 from aucstream.batch.pairs import Active, Pairs
 from aucstream.constraints import Gt
-from aucstream.kernels.simplex import maximise
+from aucstream.kernels.weights.simplex import maximise
 
 CUTS = 500  # rows of length about 1 take 100 to 200
 STEPS = 20_000  # of the dual between two cuts: any of its values bounds the optimum, so it may end early

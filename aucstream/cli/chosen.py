@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from aucstream.constraints import Rule, rules_of
 from aucstream.errors import InvalidParams
-from aucstream.features.maps import map_class
+from aucstream.features.maps.maps import map_class
 from aucstream.pipeline import Pipeline, PipelineSpec, ScalerName
 from aucstream.registry import LEARNERS, learner_class
 

@@ -26,9 +26,9 @@ from aucstream.constraints import rules_of
 from aucstream.errors import BadRow, BadSnapshot, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Race, shuffled
 from aucstream.evaluate import Progress as Lane
-from aucstream.features.maps import map_class
+from aucstream.features.maps.maps import map_class
 from aucstream.io import Reader, Rows, read
-from aucstream.learners.face import RankingClassifier
+from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.version import __version__
 
@@ -247,7 +247,7 @@ def inspect(
 )
 def serve(context: typer.Context) -> None:
     """Start the HTTP service; `aucstream serve --help` lists its settings."""
-    importlib.import_module("service.main").process(context.args)
+    importlib.import_module("aucstream_service.ops.main").process(context.args)
 
 
 app.add_typer(keys)

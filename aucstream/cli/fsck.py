@@ -29,8 +29,8 @@ def fsck(
     ] = None,
 ) -> None:
     """Check a data directory: exit 0 if it is sound, 1 if it is damaged, 2 if it cannot be checked."""
-    module: Any = importlib.import_module("service.fsck")
-    errors: Any = importlib.import_module("service.errors")
+    module: Any = importlib.import_module("aucstream_service.ops.fsck")
+    errors: Any = importlib.import_module("aucstream_service.errors.exceptions")
     whole = True
     try:
         if salvage is not None:

@@ -31,11 +31,11 @@ class RoleName(enum.StrEnum):
 
 
 def _module() -> Any:
-    return importlib.import_module("service.keys")
+    return importlib.import_module("aucstream_service.storage.api_keys")
 
 
 def _file(data_dir: Path) -> Path:
-    file: Path = importlib.import_module("service.directory").DataDirectory(data_dir).keys
+    file: Path = importlib.import_module("aucstream_service.storage.directory").DataDirectory(data_dir).keys
     return file
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from aucstream.block import sign_of, weights_of
 from aucstream.errors import InvalidBlock, InvalidParams
-from aucstream.features.entries import VALUES, checked_name, finite_value
+from aucstream.features.encoding.entries import VALUES, checked_name, finite_value
 
 MAX_ID_LENGTH = 256
 EXACT = 1 << 53  # integers up to here are the same number as a float

@@ -6,28 +6,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aucstream.features.hashing import Hashing as Hashing
-    from aucstream.features.maps import KMeansNystroem as KMeansNystroem
-    from aucstream.features.maps import RandomFourier as RandomFourier
-    from aucstream.features.maps import RandomNetwork as RandomNetwork
-    from aucstream.features.maps import RandomThresholds as RandomThresholds
-    from aucstream.features.scalers import AutoScale as AutoScale
-    from aucstream.features.scalers import BoundedNorm as BoundedNorm
-    from aucstream.features.scalers import Standardize as Standardize
-    from aucstream.features.scalers import UnitNorm as UnitNorm
-    from aucstream.features.vocabulary import Vocabulary as Vocabulary
+    from aucstream.features.encoding.hashing import Hashing as Hashing
+    from aucstream.features.encoding.vocabulary import Vocabulary as Vocabulary
+    from aucstream.features.maps.maps import KMeansNystroem as KMeansNystroem
+    from aucstream.features.maps.maps import RandomFourier as RandomFourier
+    from aucstream.features.maps.maps import RandomNetwork as RandomNetwork
+    from aucstream.features.maps.maps import RandomThresholds as RandomThresholds
+    from aucstream.features.scaling.scalers import AutoScale as AutoScale
+    from aucstream.features.scaling.scalers import BoundedNorm as BoundedNorm
+    from aucstream.features.scaling.scalers import Standardize as Standardize
+    from aucstream.features.scaling.scalers import UnitNorm as UnitNorm
 
 _HOMES = {
-    "AutoScale": "scalers",
-    "BoundedNorm": "scalers",
-    "Hashing": "hashing",
-    "KMeansNystroem": "maps",
-    "RandomFourier": "maps",
-    "RandomNetwork": "maps",
-    "RandomThresholds": "maps",
-    "Standardize": "scalers",
-    "UnitNorm": "scalers",
-    "Vocabulary": "vocabulary",
+    "AutoScale": "scaling.scalers",
+    "BoundedNorm": "scaling.scalers",
+    "Hashing": "encoding.hashing",
+    "KMeansNystroem": "maps.maps",
+    "RandomFourier": "maps.maps",
+    "RandomNetwork": "maps.maps",
+    "RandomThresholds": "maps.maps",
+    "Standardize": "scaling.scalers",
+    "UnitNorm": "scaling.scalers",
+    "Vocabulary": "encoding.vocabulary",
 }
 
 __all__ = [

@@ -10,8 +10,8 @@ import numpy as np
 from aucstream.block import Block, Floats, Form, Ints, kernel_ready
 from aucstream.errors import InvalidBlock
 from aucstream.features.columns import Columns
-from aucstream.features.encoder import Encoder
-from aucstream.kernels.finite import all_finite
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.kernels.rows.finite import all_finite
 
 if TYPE_CHECKING:
     import pandas as pd

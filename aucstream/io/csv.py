@@ -18,8 +18,8 @@ from aucstream.features.columns import Columns, together
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines
-from aucstream.kernels import csv_rows
-from aucstream.kernels.words import COMPILED
+from aucstream.kernels.text import csv_rows
+from aucstream.kernels.text.bits import COMPILED
 
 BATCH_ROWS = 256  # converted at once: twice as fast as 8,192, whose cells fall out of the cache
 DELIMITERS = (",", ";", "\t")

@@ -28,8 +28,8 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.features.columns import Columns
-from aucstream.kernels import json_rows
-from aucstream.kernels.words import COMPILED
+from aucstream.kernels.text import json_rows
+from aucstream.kernels.text.bits import COMPILED
 
 FEW, MOST_ROWS = 32, 8_192  # rows of a call
 MOST_ENTRIES = 1 << 20  # of the matrix made for one call

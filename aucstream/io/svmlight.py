@@ -13,7 +13,7 @@ from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Form, Ints
 from aucstream.errors import BadRow
 from aucstream.io.rows import CHUNK_ROWS
 from aucstream.io.source import PathLike, Source, as_source, line_feeds, whole_lines
-from aucstream.kernels import parse
+from aucstream.kernels.text import parse
 
 FIRST_ROOM = 1 << 17  # entries; doubled when a chunk has more
 FIRST_LATE = 1 << 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from aucstream.kernels.sampled_pairs import HINGE, SQUARED
-from aucstream.learners.base import learner
-from aucstream.learners.sampled import SampledPairs
+from aucstream.kernels.pairs.sampled_pairs import HINGE, SQUARED
+from aucstream.learners._base.learner import learner
+from aucstream.learners._families.sampled import SampledPairs
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED}
 

@@ -11,16 +11,16 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Lt
-from aucstream.kernels import buffers
-from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import dot, norm
-from aucstream.kernels.pairs import spread, wipe
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer, buffers_by_class
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.pairs.pairs import spread, wipe
+from aucstream.kernels.rows.linear import dot, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
 
 # layout of State.scalars: rows that met a row of the other class; rows offered to each buffer; upper bounds
 # of |w|, of a buffered row's norm and of the covariance's eigenvalues, which show beforehand that a step

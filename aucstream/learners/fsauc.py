@@ -10,16 +10,16 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Lt
-from aucstream.kernels import l1ball
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import by_class
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import axpy, dot, norm
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.kernels.saddle import slopes
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.state import Fixed, Offset, Program, Scratch, Unit, Vector
+from aucstream.kernels.rows.linear import axpy, dot, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights import l1ball
+from aucstream.kernels.weights.example_weights import by_class
+from aucstream.kernels.weights.saddle import slopes
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Fixed, Offset, Program, Scratch, Unit, Vector
 
 # layout of State.scalars; *1 is the centre, *SUM the stage sum; r = R REACH, D = R WIDTH, eta = eta1 PACE;
 # STAGES 0: anytime; MASS1 = |w1|_1
@@ -343,7 +343,7 @@ def settle(z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, hea
 class State(NamedTuple):
     """8 d + 30 floats, and 4 d of scratch."""
 
-    z: Annotated[Floats, Vector(Unit.WEIGHT)]  # the iterate; see `kernels.l1ball`
+    z: Annotated[Floats, Vector(Unit.WEIGHT)]  # the iterate; see `kernels.weights.l1ball`
     total: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", WEIGHT_SUM))]  # stage sum
     gam_at: Annotated[Floats, Vector()]
     psi_at: Annotated[Floats, Vector()]

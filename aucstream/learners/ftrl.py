@@ -10,13 +10,13 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.calibration import calibrate, sigmoid
-from aucstream.kernels.example_weights import by_mean
+from aucstream.kernels.auc.calibration import calibrate, sigmoid
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
-from aucstream.kernels.linear import dot, norm
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.state import Fixed, Program, Unit, UnitChange, Vector
+from aucstream.kernels.rows.linear import dot, norm
+from aucstream.kernels.weights.example_weights import by_mean
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Fixed, Program, Unit, UnitChange, Vector
 
 Z, N = range(2)  # layout of State.own: the intercept's coordinate
 LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written

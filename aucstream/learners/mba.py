@@ -13,12 +13,11 @@ from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints, signs_of
 from aucstream.constraints import Ge, Gt
 from aucstream.errors import CannotMerge, InvalidParams
+from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block
-from aucstream.features.vocabulary import Vocabulary
-from aucstream.kernels import buffers, sketch
-from aucstream.kernels import pair_moments as kernel
-from aucstream.kernels.linear import dot, norm
-from aucstream.kernels.pair_moments import (
+from aucstream.kernels.moments import pair_moments as kernel
+from aucstream.kernels.moments import sketch
+from aucstream.kernels.moments.pair_moments import (
     AUTO,
     CAPACITY,
     CLASS,
@@ -35,10 +34,12 @@ from aucstream.kernels.pair_moments import (
     WIDEST,
     N,
 )
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer, buffers_by_class, merge_pools
-from aucstream.learners.one_row import NO_ROW, OneRow
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.rows.linear import dot, norm
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
+from aucstream.native.row_entry import NO_ROW, OneRow
 
 
 class FullState(NamedTuple):

@@ -10,18 +10,18 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels import buffers
-from aucstream.kernels.averages import SCALE_RESET, fold
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import MOST, PLAIN
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
-from aucstream.kernels.linear import axpy2, dot, dot2, norm
+from aucstream.kernels.pairs import buffers
 from aucstream.kernels.random import below
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer, buffers_by_class
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
+from aucstream.kernels.rows.linear import axpy2, dot, dot2, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights.averages import SCALE_RESET, fold
+from aucstream.kernels.weights.example_weights import MOST, PLAIN
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
 
 # layout of State.scalars: steps averaged; rows offered to each reservoir; rows in the block; upper bounds of
 # |w|, of a kept row's norm and of the weights in the block, which show beforehand that a step stays finite

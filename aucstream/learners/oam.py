@@ -10,18 +10,18 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels import buffers
-from aucstream.kernels.averages import fold
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import by_mean
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import dot, dot2, norm
-from aucstream.kernels.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.merging import Buffer, buffers_by_class
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.pairs.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
+from aucstream.kernels.rows.linear import dot, dot2, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights.averages import fold
+from aucstream.kernels.weights.example_weights import by_mean
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
 
 # layout of State.scalars; updates averaged; rows offered to each buffer; upper bounds of |w| and of a
 # buffered row's norm, which show beforehand that a step stays finite

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.univariate import LOGISTIC
-from aucstream.learners.base import learner
-from aucstream.learners.univariate import Univariate
+from aucstream.kernels.weights.univariate import LOGISTIC
+from aucstream.learners._base.learner import learner
+from aucstream.learners._families.univariate import Univariate
 
 
 @learner

@@ -10,12 +10,10 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import by_mean
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import dot, inner, norm
-from aucstream.kernels.moments import (
+from aucstream.kernels.moments.moments import (
     add_full,
     add_mean,
     columns_in_use,
@@ -27,9 +25,11 @@ from aucstream.kernels.moments import (
     slope_full,
 )
 from aucstream.kernels.random import normal
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.state import Fixed, Program, Scratch, Table, Unit, Vector
+from aucstream.kernels.rows.linear import dot, inner, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights.example_weights import by_mean
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Fixed, Program, Scratch, Table, Unit, Vector
 
 # layout of State.scalars; weights of the classes, updates, columns that rows have had
 N_POS, N_NEG, STEPS, WIDTH = range(4)

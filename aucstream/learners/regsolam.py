@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from aucstream.constraints import Gt, InfinityAllowed
-from aucstream.kernels.saddle import POSITIVE, SCALE, TOTAL
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.saddle import L2_BALL
-from aucstream.learners.state import Program
+from aucstream.kernels.weights.saddle import POSITIVE, SCALE, TOTAL
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Program
+from aucstream.learners._families.saddle import L2_BALL
 
 
 @learner

@@ -10,11 +10,11 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Gt, InfinityAllowed
-from aucstream.kernels import l1ball
-from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.linear import norm
-from aucstream.kernels.saddle import (
+from aucstream.kernels.rows.linear import norm
+from aucstream.kernels.weights import l1ball
+from aucstream.kernels.weights.saddle import (
     GSUM,
     LARGEST,
     POSITIVE,
@@ -28,16 +28,16 @@ from aucstream.kernels.saddle import (
     advance,
     commit,
 )
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.saddle import L2_BALL
-from aucstream.learners.state import Fixed, Offset, Program, Scratch, Unit, Vector
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Fixed, Offset, Program, Scratch, Unit, Vector
+from aucstream.learners._families.saddle import L2_BALL
 
 
 @jit
 def step_l1(
     z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa
 ):
-    """One update on the l1 ball (see `kernels.l1ball`); writes all state.
+    """One update on the l1 ball (see `kernels.weights.l1ball`); writes all state.
 
     Returns the score of the averaged weights before it; NaN where the row was skipped.
     """

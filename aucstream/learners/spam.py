@@ -11,19 +11,19 @@ import numpy as np
 from aucstream.block import Floats, Ints, signs_of
 from aucstream.constraints import Ge, Gt, InfinityAllowed
 from aucstream.errors import InvalidParams, NonFiniteStep
+from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block
-from aucstream.features.vocabulary import Vocabulary
-from aucstream.kernels import elasticnet, l1ball
-from aucstream.kernels.averages import SCALE_RESET, fold
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.elasticnet import PI, SIGN_NEG, SIGN_POS, ZSUM_NEG, ZSUM_POS
-from aucstream.kernels.example_weights import by_class
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import axpy, axpy2, dot, dot2, norm
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.learners.base import Learner, learner
-from aucstream.learners.state import Fixed, Program, Scratch, Unit, Vector
+from aucstream.kernels.rows.linear import axpy, axpy2, dot, dot2, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights import elasticnet, l1ball
+from aucstream.kernels.weights.averages import SCALE_RESET, fold
+from aucstream.kernels.weights.elasticnet import PI, SIGN_NEG, SIGN_POS, ZSUM_NEG, ZSUM_POS
+from aucstream.kernels.weights.example_weights import by_class
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.state import Fixed, Program, Scratch, Unit, Vector
 
 # layout of State.scalars; DOT_*: class sum'v, SCALE, CUM, DOT_*: l2 only
 STEPS, N_POS, N_NEG, SCALE, CUM, DOT_POS, DOT_NEG = range(7)
@@ -291,7 +291,7 @@ def descend_net(
     z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars,
     idx, x, y, vx, length, weight, entering, factor, unit, ratio, C, cap, beta, beta1, schedule,
 ):  # fmt: skip
-    """Take factor x into its class sum with weight `entering`, then one step; see `kernels.elasticnet`.
+    """Take factor x into its class sum with weight `entering`, then one step; see `kernels.weights.elasticnet`.
 
     Returns whether all stays finite; writes all state, and only then.
     """
@@ -454,7 +454,7 @@ def visit_net(
 class NetState(NamedTuple):
     """State with the elastic net: 6 d + 15 floats, and 4 d of scratch."""
 
-    z: Annotated[Floats, Vector(Unit.WEIGHT)]  # the iterate; see `kernels.elasticnet`
+    z: Annotated[Floats, Vector(Unit.WEIGHT)]  # the iterate; see `kernels.weights.elasticnet`
     total: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", STEPS))]  # sum of iterates
     gam_at: Annotated[Floats, Vector()]
     psi_at: Annotated[Floats, Vector()]

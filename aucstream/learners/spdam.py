@@ -10,20 +10,20 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Le
-from aucstream.kernels import buffers
-from aucstream.kernels.averages import SCALE_RESET
-from aucstream.kernels.calibration import calibrate
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import all_finite, axpy, dot, dot2, norm, sqnorm
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.pairs.window import ARRIVALS, SINCE, due, held, take
 from aucstream.kernels.random import below
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.kernels.window import ARRIVALS, SINCE, due, held, take
-from aucstream.learners.base import learner
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
-from aucstream.learners.windowed import LONGEST_ROW, Windowed
+from aucstream.kernels.rows.linear import all_finite, axpy, dot, dot2, norm, sqnorm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights.averages import SCALE_RESET
+from aucstream.learners._base.learner import learner
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, Vector
+from aucstream.learners._families.windowed import LONGEST_ROW, Windowed
 
-# layout of State.scalars after that of `kernels.window`: arrivals that the average has taken in; solves
+# layout of State.scalars after that of `kernels.pairs.window`: arrivals that the average has taken in; solves
 AVERAGED, SOLVES = range(3, 5)
 MOST_BLOCKS = 4  # of iterations in one solve, from where it stands and again from zero
 LARGEST = 1e290  # of a row's weight, alone and times its length

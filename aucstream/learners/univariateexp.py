@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from aucstream.constraints import Ge, Gt, InfinityAllowed
-from aucstream.kernels.univariate import EXPONENTIAL
-from aucstream.learners.base import learner
-from aucstream.learners.univariate import Univariate
+from aucstream.kernels.weights.univariate import EXPONENTIAL
+from aucstream.learners._base.learner import learner
+from aucstream.learners._families.univariate import Univariate
 
 LARGEST_EXPONENT = 700.0  # exp stays finite; the step of such a row is refused
 

@@ -10,21 +10,21 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Le
-from aucstream.kernels import buffers
-from aucstream.kernels.averages import SCALE_RESET
-from aucstream.kernels.calibration import calibrate
-from aucstream.kernels.example_weights import by_share
+from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.linear import axpy, axpy2, dot, dot2, inner, norm
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.pairs.window import SINCE, SMALLEST_STEP, due, held, take
 from aucstream.kernels.random import below
-from aucstream.kernels.row_scale import next_scale, restart_ratio, store_scale
-from aucstream.kernels.window import SINCE, SMALLEST_STEP, due, held, take
-from aucstream.learners.base import learner
-from aucstream.learners.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, UnitChange, Vector
-from aucstream.learners.windowed import Windowed
+from aucstream.kernels.rows.linear import axpy, axpy2, dot, dot2, inner, norm
+from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.weights.averages import SCALE_RESET
+from aucstream.kernels.weights.example_weights import by_share
+from aucstream.learners._base.learner import learner
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Slots, Unit, UnitChange, Vector
+from aucstream.learners._families.windowed import Windowed
 
-# layout of State.scalars after that of `kernels.window`. w = SCALE v - DRIFT full, the sum of STEPS iterates
+# layout of State.scalars after that of `kernels.pairs.window`. w = SCALE v - DRIFT full, the sum of STEPS iterates
 # is CUM v - DRIFT_CUM full - u; N_*: weights in the class sums; V_*, M_*, T_*: the sums' products with v, full
 # and last; upper bounds of |w|, of a row, |full| and of a weight in the window: they show beforehand that a
 # step stays finite; ROWS_*: rows behind the weights N_*

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from aucstream.errors import BadSnapshot, InvalidParams
-from aucstream.kernels import fading, order
+from aucstream.kernels.auc import fading, order
 from aucstream.metrics.base import (
     Arrays,
     Floats,

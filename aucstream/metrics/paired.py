@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from aucstream.errors import BadSnapshot
-from aucstream.kernels import order
+from aucstream.kernels.auc import order
 from aucstream.metrics.base import (
     Arrays,
     Floats,

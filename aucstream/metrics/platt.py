@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.kernels import ledger as at
-from aucstream.kernels.calibration import INTERCEPT_MAX, RMS2_MAX, RMS2_MIN, SLOPE_MAX, SLOPE_MIN
+from aucstream.kernels.auc.calibration import INTERCEPT_MAX, RMS2_MAX, RMS2_MIN, SLOPE_MAX, SLOPE_MIN
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot
-from aucstream.kernels import order, quantiles
+from aucstream.kernels.auc import order, quantiles
 from aucstream.metrics.base import Arrays, Floats, Labels, Meta, state_array, state_number
 
 TOLERANCE = 10_000  # gaps of a class hold at most 1/10,000 of its rows: 5e-5 a class, 1e-4 in all

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.errors import BadSnapshot
-from aucstream.kernels import order, order_build
+from aucstream.kernels.auc import order, order_build
 from aucstream.metrics.base import Arrays, Floats, Labels, Meta, state_array
 
 _FIRST_ROOM = 1024

@@ -31,7 +31,7 @@ from aucstream import (
     from_bytes,
 )
 from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep
-from aucstream.features.maps import MAPS
+from aucstream.features.maps.maps import MAPS
 from aucstream.io import read
 from aucstream.registry import LEARNERS, make
 from aucstream.snapshot import unpack
@@ -228,7 +228,7 @@ def test_a_warm_up_cut_short_goes_on_with_what_it_has():
 
 
 def test_a_warm_up_ends_when_its_rows_have_too_many_entries(monkeypatch):
-    monkeypatch.setattr("aucstream.features.mapping.MOST_ENTRIES", 101)
+    monkeypatch.setattr("aucstream.features.maps.mapping.MOST_ENTRIES", 101)
     whole, loop = made().partial_fit(X, y), made()
     for i in range(N):
         loop.partial_fit(X[i : i + 1], y[i : i + 1])

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx
 
-from service.app import create_app
-from service.directory import DataDirectory
-from service.server import server_of
-from service.settings import Settings
+from aucstream_service.app import create_app
+from aucstream_service.ops.server import server_of
+from aucstream_service.settings import Settings
+from aucstream_service.storage.directory import DataDirectory
 
 ROOT = Path(__file__).parents[2]
 JSON = {"Content-Type": "application/json"}
@@ -71,7 +71,7 @@ class Calls:
 
 
 class Running(Calls):
-    """`python -m service.main` on a data directory; flags are keyword arguments."""
+    """`python -m aucstream_service.ops.main` on a data directory; flags are keyword arguments."""
 
     def __init__(self, data_dir: Path, *, wait: bool = True, env: dict[str, str] | None = None, **flags: Any) -> None:
         self.data_dir = data_dir
@@ -84,7 +84,7 @@ class Running(Calls):
         self.log_path = data_dir.with_suffix(f".{self.port}.log")
         self._log = self.log_path.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "service.main", *told],
+            [sys.executable, "-m", "aucstream_service.ops.main", *told],
             cwd=ROOT,
             env={**os.environ, **(env or {})},
             stdout=self._log,

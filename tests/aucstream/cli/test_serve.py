@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.settings import Settings
+from aucstream_service.settings import Settings
 
 from .running import process, refused
 

@@ -22,8 +22,8 @@ from aucstream.client.decoding import decode
 from aucstream.client.problems import ServiceFault, problem_of, seconds_of
 from aucstream.client.rows import Example, learn_line, plain
 from aucstream.client.sse import Event, EventReader
-from aucstream.features.entries import entries_of
-from service.problems import INTERNAL, TABLE
+from aucstream.features.encoding.entries import entries_of
+from aucstream_service.errors.problems import INTERNAL, TABLE
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from aucstream import AutoScale, Pipeline, from_bytes
-from aucstream.learners.face import RankingClassifier
+from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class, make
 from aucstream.snapshot import unpack
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from aucstream import Hashing, Pipeline, Standardize
 from aucstream.errors import InvalidBlock, InvalidLabel, NonFiniteStep
-from aucstream.learners import base
+from aucstream.learners._base import learner as base
 
 from .models import (
     FORMS,

@@ -9,8 +9,8 @@ import pytest
 
 from aucstream import AutoScale, Pipeline
 from aucstream.errors import CannotMerge
-from aucstream.kernels.buffers import LENGTH
-from aucstream.learners.base import Learner
+from aucstream.kernels.pairs.buffers import LENGTH
+from aucstream.learners._base.learner import Learner
 from aucstream.registry import make
 
 from .models import VARIANTS, assert_finite, bare, every_learner, every_variant, state, stream

@@ -21,7 +21,7 @@ from aucstream import (
     UnitNorm,
     Vocabulary,
 )
-from aucstream.features.maps import MAPS
+from aucstream.features.maps.maps import MAPS
 from aucstream.registry import LEARNERS, make
 
 from .models import VARIANTS, bare, every_learner

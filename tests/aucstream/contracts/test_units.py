@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from aucstream import AutoScale, Pipeline, Standardize
-from aucstream.learners.state import UnitChange
+from aucstream.learners._base.state import UnitChange
 from aucstream.registry import make
 
 from .models import bare, csr, every_learner, every_variant, stream

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from aucstream import SOLAM, AutoScale, Hashing, Pipeline, RandomFourier, Standardize, UnitNorm
-from aucstream.learners.face import RankingClassifier
+from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class, make
 
 FOLDER = Path(__file__).parent / "v1"

@@ -18,7 +18,7 @@ from aucstream.errors import BadRow
 from aucstream.io import read
 from aucstream.io import svmlight as module
 from aucstream.io.svmlight import read_svmlight
-from aucstream.kernels import parse
+from aucstream.kernels.text import parse
 from tests.data import data_path
 
 

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aucstream.kernels import buffers, l1ball, ledger, linear
-from aucstream.kernels.calibration import calibrate, probabilities, sigmoid
+from aucstream.kernels import ledger
+from aucstream.kernels.auc.calibration import calibrate, probabilities, sigmoid
+from aucstream.kernels.pairs import buffers
 from aucstream.kernels.random import below, seeded
-from aucstream.kernels.row_scale import next_scale, store_scale
+from aucstream.kernels.rows import linear
+from aucstream.kernels.rows.row_scale import next_scale, store_scale
+from aucstream.kernels.weights import l1ball
 
 FINITE = st.floats(-1e3, 1e3)
 

@@ -15,8 +15,8 @@ from scipy import sparse
 from aucstream import from_bytes
 from aucstream.errors import NonFiniteStep
 from aucstream.kernels.ledger import KAPPA2
-from aucstream.learners.base import Learner
-from aucstream.learners.state import Scratch, UnitChange
+from aucstream.learners._base.learner import Learner
+from aucstream.learners._base.state import Scratch, UnitChange
 
 Make = Callable[[], Any]
 FORMS = ("dense", "csr", "dicts", "widening")

@@ -12,7 +12,7 @@ from reference.asam import ASAM as Plain
 from scipy import sparse
 
 from aucstream import ASAM, PSAM
-from aucstream.kernels import sampled_pairs
+from aucstream.kernels.pairs import sampled_pairs
 
 from . import agreement
 from .real import a9a_auc

@@ -14,7 +14,7 @@ from reference.fsauc import FSAUC as Plain
 from reference.streams import cosine, gaussian_stream
 
 from aucstream import FSAUC
-from aucstream.kernels import l1ball
+from aucstream.kernels.weights import l1ball
 from aucstream.learners import fsauc
 
 from . import agreement

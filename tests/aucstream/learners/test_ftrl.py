@@ -13,7 +13,7 @@ from scipy import sparse
 
 from aucstream import FTRL
 from aucstream.learners import ftrl
-from aucstream.learners.state import UnitChange
+from aucstream.learners._base.state import UnitChange
 
 from . import agreement
 from .real import a9a_auc

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from aucstream import PSAM
 from aucstream.errors import InvalidParams
-from aucstream.kernels import sampled_pairs
+from aucstream.kernels.pairs import sampled_pairs
 
 from . import agreement
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from aucstream import SOLAM, RegSOLAM
-from aucstream.kernels.saddle import ALPHA, SCALE, A, B
+from aucstream.kernels.weights.saddle import ALPHA, SCALE, A, B
 from tests.data import unit_rows
 
 from . import agreement

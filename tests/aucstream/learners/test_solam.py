@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reference.solam import SOLAM as Plain
 
 from aucstream import SOLAM
-from aucstream.kernels import l1ball, saddle
+from aucstream.kernels.weights import l1ball, saddle
 
 from . import agreement
 

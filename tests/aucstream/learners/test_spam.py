@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from aucstream import SPAM
 from aucstream.errors import InvalidParams, NonFiniteStep
-from aucstream.kernels import elasticnet, l1ball
+from aucstream.kernels.weights import elasticnet, l1ball
 from aucstream.learners import spam
 from tests.data import unit_rows
 

@@ -17,8 +17,8 @@ from scipy import sparse
 
 from aucstream import SPDAM
 from aucstream.errors import InvalidParams
+from aucstream.kernels.pairs.window import SINCE
 from aucstream.kernels.random import seeded
-from aucstream.kernels.window import SINCE
 from aucstream.learners import spdam
 
 from . import agreement, real

@@ -13,7 +13,7 @@ from reference.univariate import OnlineLogistic as PlainLogistic
 from reference.univariate import UnivariateExp as PlainExp
 
 from aucstream import OnlineLogistic, UnivariateExp
-from aucstream.kernels import univariate as kernel
+from aucstream.kernels.weights import univariate as kernel
 
 from . import agreement
 from .real import a9a_auc

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from aucstream import VRSPAM, from_bytes
 from aucstream.errors import InvalidParams, NonFiniteStep
-from aucstream.kernels.window import HELD_POS, SINCE
+from aucstream.kernels.pairs.window import HELD_POS, SINCE
 from aucstream.learners import vrspam
-from aucstream.learners.state import UnitChange
+from aucstream.learners._base.state import UnitChange
 
 from . import agreement, real
 

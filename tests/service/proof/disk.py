@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from service.files import Files
+from aucstream_service.storage.files import Files
 
 SECTOR = 512
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from aucstream.errors import NewerSnapshot
-from service import journal as journal_module
-from service.commands import ModelRecord
-from service.errors import StartRefused, Unrecoverable
-from service.model import Model, packed
+from aucstream_service.errors.exceptions import StartRefused, Unrecoverable
+from aucstream_service.journal import journal as journal_module
+from aucstream_service.journal.commands import ModelRecord
+from aucstream_service.models.model import Model, packed
 
 from .disk import Disk, Inode
 from .test_power_loss import NONE, SPEC, Broken, Process, Sent, require

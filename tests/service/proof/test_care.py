@@ -18,8 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aucstream.cli.commands import app
-from service import checksums, recovery
-from service.errors import StartRefused
+from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.journal import checksums
+from aucstream_service.models import recovery
 from tests.service.running import NDJSON, Direct, problem
 from tests.service.stream import lines, rows
 
@@ -309,9 +310,9 @@ def test_another_version_of_the_library_is_told(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(data_dir, "m").stop()
-    monkeypatch.setattr("service.recovery.__version__", "9.9.9")
-    monkeypatch.setattr("service.model.__version__", "9.9.9")
-    monkeypatch.setattr("service.journal.__version__", "9.9.9")
+    monkeypatch.setattr("aucstream_service.models.recovery.__version__", "9.9.9")
+    monkeypatch.setattr("aucstream_service.models.model.__version__", "9.9.9")
+    monkeypatch.setattr("aucstream_service.journal.journal.__version__", "9.9.9")
     assert recovery.__version__ == "9.9.9"
     with caplog.at_level(logging.WARNING, "aucstream"):
         service = Direct(data_dir)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from aucstream.pipeline import Pipeline
-from service import journal as journal_module
-from service.directory import DataDirectory
-from service.errors import StartRefused
+from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.journal import journal as journal_module
+from aucstream_service.storage.directory import DataDirectory
 from tests.service.running import Direct
 from tests.service.stream import rows
 

@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from service.archive import Archive
-from service.commands import EventRecord, ModelRecord
-from service.directory import DataDirectory
-from service.model import Model
+from aucstream_service.journal.commands import EventRecord, ModelRecord
+from aucstream_service.models.model import Model
+from aucstream_service.models.snapshots import Archive
+from aucstream_service.storage.directory import DataDirectory
 from tests.service.running import NDJSON, ROOT, Running
 from tests.service.stream import lines, rows
 

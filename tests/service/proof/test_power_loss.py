@@ -17,9 +17,9 @@ from typing import Any
 import apsw
 import pytest
 
-from service import journal as journal_module
-from service.archive import Archive
-from service.commands import (
+from aucstream_service.bodies.bodies import Predictions, event_line
+from aucstream_service.journal import journal as journal_module
+from aucstream_service.journal.commands import (
     Append,
     Appended,
     Command,
@@ -35,12 +35,12 @@ from service.commands import (
     Outcome,
     Prune,
 )
-from service.journal import Journal
-from service.model import Model, packed
-from service.recovery import load
-from service.rows import Predictions, event_line
-from service.rules import Fate
-from service.spec import ModelSpec
+from aucstream_service.journal.journal import Journal
+from aucstream_service.journal.rules import Fate
+from aucstream_service.models.model import Model, packed
+from aucstream_service.models.recovery import load
+from aucstream_service.models.snapshots import Archive
+from aucstream_service.models.spec import ModelSpec
 
 from .disk import Disk, DiskFiles, DiskVFS, PowerLoss
 

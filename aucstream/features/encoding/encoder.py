@@ -1,0 +1,275 @@
+"""What every encoder does: dicts to rows of column numbers and values.
+
+An encoder is the only part that knows names. `learn` may add columns, `look_up` never does.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats, Ints
+from aucstream.errors import InvalidBlock, InvalidParams, Told
+from aucstream.features.columns import Columns
+from aucstream.features.encoding.entries import INDICATOR, NUMERIC, Name, entries_of
+from aucstream.kernels.rows.finite import all_finite
+from aucstream.native.reader import Reader
+
+_EMPTY_IDX: Ints = np.empty(0, dtype=np.int64)
+_EMPTY_VAL: Floats = np.empty(0)
+
+
+class Encoder(abc.ABC):
+    """Names to columns.
+
+    Attributes
+    ----------
+    width : int
+        Number of columns that may occur.
+    kinds : ndarray of uint8
+        Per column: 0 unknown, 1 numeric, 2 indicator; at least `width` long.
+    reader : Reader
+        Reads plain rows. Whether the numbers are finite is left to the kernels: a step skips the row, a score is
+        not finite.
+    """
+
+    width: int
+    kinds: np.ndarray
+
+    def __init__(self) -> None:
+        self._index: dict[Name, int] = {}  # the columns of names, where those are kept
+        self.reader = Reader(self._index)
+        self.missed = False  # whether the last row looked up had names that are not known
+        self._repeated: tuple[int, list[int], Ints, Ints] = (0, [], np.zeros(1, np.int64), _EMPTY_IDX)  # by `take`
+
+    # -- what an encoder defines ---------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _column(self, name: Name) -> int:
+        """Return the column of `name`, or -1 where it has none."""
+
+    def _columns_of(self, names: Sequence[Name]) -> list[int]:
+        """Return the column of each name, or -1."""
+        return [self._column(name) for name in names]
+
+    @abc.abstractmethod
+    def _add(self, entries: list[tuple[Name, float, int]]) -> None:
+        """Give columns to the names that have none and may have one; note kinds. Cannot fail."""
+
+    @abc.abstractmethod
+    def check_name(self, name: Name) -> None:
+        """Raise InvalidBlock where `name` may not be learned by this encoder."""
+
+    @abc.abstractmethod
+    def columns(self, n: int, *, learn: bool) -> Ints | None:
+        """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
+
+    def narrow(self, most: int, advice: str) -> None:
+        """Allow at most `most` columns from now on: the learner behind it cannot hold more.
+
+        Raises
+        ------
+        InvalidParams
+            There are more already; the message gives the advice.
+        """
+        if self.width > most:
+            raise InvalidParams("features", f"at most {most}: {advice}", self.width)
+
+    def _check_columns(self, n: int, most: int) -> None:
+        if n > most:
+            learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
+            raise InvalidBlock("features", learned, Told(f"{n} columns"))
+
+    def check_scored_array(self, n: int) -> None:
+        """Raise InvalidBlock where an array of n columns may not be scored."""
+        self._check_columns(n, self.width)
+
+    @abc.abstractmethod
+    def align(self, other: Encoder, *, partial: bool = False) -> Ints:
+        """Return the column of each of `other`'s columns, by name; names not known get columns.
+
+        With `partial` a name for which there is no room is -1.
+
+        Raises
+        ------
+        CannotMerge
+            The encoders differ in kind or there is no room for all names; nothing was changed.
+        """
+
+    @abc.abstractmethod
+    def mark(self) -> Any:
+        """Return a mark that `rewind` takes."""
+
+    @abc.abstractmethod
+    def rewind(self, mark: Any) -> None:
+        """Forget names added since `mark` (their row was skipped)."""
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def learn(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
+        """Return (columns, values) of a row that is learned."""
+        row = self.reader.read(x)
+        return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
+
+    def prepare(self, x: Mapping[Any, Any]) -> bool:
+        """Give columns to the few new names of a row, so that its reader finds all of them; False: nothing was done.
+
+        Raises
+        ------
+        InvalidBlock
+            `x` cannot be learned.
+        """
+        del x
+        return False
+
+    def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
+        """Return (indptr, columns, values) of rows whose names are all known and whose numbers finite; else None.
+
+        Such rows pass `check`, and add no name.
+        """
+        found = self.reader.read_all(rows)
+        return found if found is not None and all_finite(found[2]) else None
+
+    def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
+        """Return (columns, values) of a row that is only scored; unknown names are left out."""
+        row = self.reader.read(x)
+        if row is not None and all_finite(row[1]):
+            self.missed = False
+            return row
+        return self._slow(x, learn=False)
+
+    def take(self, rows: Columns, *, learn: bool) -> tuple[Ints, Ints, Floats]:
+        """Return (indptr, columns, values) of rows of one form, as `learn` or `look_up` would of each.
+
+        The values may be those of `rows`; `missed` is as after `look_up`.
+        """
+        columns = self._columns_of(rows.names)
+        if learn and (min(columns, default=0) < 0 or not self._unique()):
+            entries: list[tuple[Name, float, int]] = [(name, 0.0, NUMERIC) for name in rows.names]
+            self._add(entries)
+            columns = self._columns_of(rows.names)
+            entries = [entry for entry, column in zip(entries, columns, strict=True) if column < 0]
+            for _ in range(len(rows) - 1 if entries else 0):  # what there is no room for is counted by row
+                self._add(entries)
+        self.missed = min(columns, default=0) < 0
+        values = rows.values
+        if self.missed or (not self._unique() and len(set(columns)) < len(columns)):
+            used = {column: at for at, column in enumerate(dict.fromkeys(c for c in columns if c >= 0))}
+            values = np.zeros((len(rows), len(used)))
+            with np.errstate(over="ignore"):
+                for at, column in enumerate(columns):  # in the order of the names, as for one row
+                    if column >= 0:
+                        values[:, used[column]] += rows.values[:, at]
+            columns = list(used)
+        if self._repeated[:2] != (len(rows), columns):
+            indptr = np.arange(len(rows) + 1, dtype=np.int64) * len(columns)
+            self._repeated = len(rows), columns, indptr, np.tile(np.array(columns, dtype=np.int64), len(rows))
+        return *self._repeated[2:], values.reshape(-1)
+
+    @contextlib.contextmanager
+    def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints, Floats]]:
+        """Give (columns, values) of `x` as it would be learned; within, its new names have columns."""
+        mark = self.mark()
+        try:
+            yield self._slow(x, learn=True)
+        finally:
+            self.rewind(mark)
+
+    def check(self, x: Mapping[Any, Any], path: str = "") -> None:
+        """Raise InvalidBlock where `x` could not be learned; change nothing."""
+        row = self.reader.read(x)
+        if row is not None and all_finite(row[1]):
+            return
+        for name, _, _ in entries_of(x, path):
+            self.check_name(name)
+
+    def has_columns(self, names: Sequence[Name]) -> bool:
+        """Return whether each name has a column, and none of them shares it."""
+        return self._unique() and min(self._columns_of(names), default=0) >= 0
+
+    def knows(self, name: Name) -> bool:
+        """Return whether `name` has a column."""
+        return self._column(name) >= 0
+
+    def parts(self, x: Mapping[Any, Any]) -> tuple[list[Name], Ints, Floats]:
+        """Return (names, columns, values) of the entries of `x` whose names have columns.
+
+        A row has one value a column; here two names with one column are two parts of it.
+        """
+        entries = [(name, self._column(name), value) for name, value, _ in self._checked(x)]
+        known = [entry for entry in entries if entry[1] >= 0]
+        return (
+            [name for name, _, _ in known],
+            np.array([column for _, column, _ in known], dtype=np.int64),
+            np.array([value for _, _, value in known], dtype=np.float64),
+        )
+
+    def _checked(self, x: Mapping[Any, Any]) -> list[tuple[Name, float, int]]:
+        if not isinstance(x, Mapping):
+            raise InvalidBlock("features", "a dict of name to value", x)
+        entries = entries_of(x)
+        for name, _, _ in entries:
+            self.check_name(name)
+        return entries
+
+    def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints, Floats]:
+        entries = self._checked(x)
+        if learn:
+            self._add(entries)
+        names = [name for name, _, _ in entries]
+        columns = [self._column(name) for name in names]
+        plain = names == list(x)
+        known = min(columns, default=0) >= 0
+        self.missed = not known
+        if not known or not self._unique():
+            merged: dict[int, float] = {}
+            for column, (_, value, _) in zip(columns, entries, strict=True):
+                if column >= 0:
+                    merged[column] = merged.get(column, 0.0) + value
+            columns = list(merged)
+            values = np.array(list(merged.values()), dtype=np.float64)
+            plain = plain and len(columns) == len(entries)
+        else:
+            values = np.array([value for _, value, _ in entries], dtype=np.float64)
+        if not columns:
+            return _EMPTY_IDX, _EMPTY_VAL
+        idx = np.array(columns, dtype=np.int64)
+        self.reader.make_room(len(columns))
+        if not plain and self._unique():
+            self.reader.note(x)
+        if plain and known and (learn or self.kinds[columns].all()):  # a kind not noted yet is noted by learning
+            self.reader.guess(names, idx)
+        return idx, values
+
+    def _unique(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        del state["reader"]  # it points into this encoder
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.reader = Reader(self._index)
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (arrays, meta) from which `encoder_from_state` makes an equal encoder."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """The encoder as it stands in a model's spec."""
+
+
+def kind_of_columns(kinds: np.ndarray, column: int, kind: int) -> None:
+    """Note the kind of a column; the first one stays."""
+    if kinds[column] == 0:
+        kinds[column] = INDICATOR if kind == INDICATOR else NUMERIC

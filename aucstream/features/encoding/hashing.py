@@ -1,0 +1,95 @@
+"""Hashed names: fixed memory, whatever arrives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Ints
+from aucstream.constraints import Ge, Le, Rule
+from aucstream.errors import CannotMerge
+from aucstream.features.encoding.encoder import Encoder, kind_of_columns
+from aucstream.features.encoding.entries import Name
+
+_BITS = Rule(int, optional=False, bounds=(Ge(1), Le(28)), words=(), infinite=False)
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(name: Name) -> int:
+    # A string and an integer of the same spelling are different names.
+    text = f"i{name}" if isinstance(name, int) else f"s{name}"
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+class Hashing(Encoder):
+    """Feature hashing: column = hash(name) mod 2^bits.
+
+    Parameters
+    ----------
+    bits : int
+        1 to 28. Memory is 2^bits columns, fixed. Names that collide share a weight; two in one row add.
+
+    Notes
+    -----
+    Names are not kept, so `weights` by name is refused. `explain_one` names what is in the row it is given.
+    """
+
+    def __init__(self, bits: int = 18) -> None:
+        super().__init__()
+        self.bits: int = _BITS.checked("Hashing.bits", bits)
+        self.width = 1 << self.bits
+        self.kinds = np.zeros(self.width, dtype=np.uint8)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The encoder as it stands in a model's spec."""
+        return {"kind": "hashing", "bits": self.bits}
+
+    def _column(self, name: Name) -> int:
+        return _hash(name) & (self.width - 1)
+
+    def check_name(self, name: Name) -> None:
+        """Accept every name."""
+
+    def _add(self, entries: Iterable[tuple[Name, float, int]]) -> None:
+        for name, _, kind in entries:
+            kind_of_columns(self.kinds, self._column(name), kind)
+
+    def _unique(self) -> bool:
+        return False
+
+    def columns(self, n: int, *, learn: bool) -> Ints | None:
+        """Return the hashed columns of array columns 0..n-1 (each its own where n fits: see Notes)."""
+        columns = np.array([self._column(name) for name in range(n)], dtype=np.int64)
+        if learn:
+            for column in columns:
+                kind_of_columns(self.kinds, int(column), 1)
+        return columns
+
+    def align(self, other: Encoder, *, partial: bool = False) -> Ints:
+        """Return the column of each of `other`'s columns: the same; see `Encoder.align`."""
+        if other.spec != self.spec:
+            raise CannotMerge("merge", f"the same encoder in both models: {self.spec}", other.spec)
+        self.kinds = np.where(self.kinds == 0, other.kinds, self.kinds)
+        return np.arange(self.width, dtype=np.int64)
+
+    def mark(self) -> None:
+        """Return nothing: kinds noted by a skipped row do no harm."""
+
+    def rewind(self, mark: None) -> None:
+        """Do nothing."""
+
+    def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return (arrays, meta)."""
+        return {"kinds": self.kinds.copy()}, self.spec
+
+    @classmethod
+    def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Hashing:
+        """Return the encoder that `state_dict` described."""
+        made = cls(meta["bits"])
+        made.kinds = arrays["kinds"].copy()
+        return made

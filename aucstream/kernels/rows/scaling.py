@@ -1,0 +1,395 @@
+"""Scaling of rows: estimates that move at every row, applied values that move on a schedule.
+
+`columns` (d, WIDE) float64, one line a column: layout below. SETTLED is the number of sparse rows whose
+absent entries (zeros) are already in the column's estimates. `kinds` (d,) uint8 says which columns are
+indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout below.
+"""
+
+from __future__ import annotations
+
+import math
+
+from aucstream.kernels.jit import jit
+from aucstream.kernels.rows.linear import norm
+
+COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV = range(8)
+WIDE = 8
+ESTIMATES = 6  # the first of them; the rest is applied
+
+ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
+SIZE = 6
+
+NO_NORM, BOUNDED, UNIT = 0, 1, 2  # what divides the row: nothing, sqrt(k^2 + |x|^2), |x|
+INDICATOR = 2
+
+YOUNG = 20  # values after which outliers are cut
+CUT = 10.0  # deviations
+NEAR = 0.99 * CUT * CUT  # squared: certainly not cut, however the products are rounded,
+TINY, VAST = 1e-250, 1e300  # where they neither underflow nor overflow
+HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
+RESTARTS = 3.0  # this often: a column may hold values of two scales. Each leaves a mark in COUNT:
+MARK = 2.0**-40
+HUGE_NORM = 1e3  # ratio of two row norms that belong to different scales
+NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
+PRIOR = 30.0  # values that the prior variance counts for
+EVERY_ROW = 20.0  # rows below which the applied values change at every row
+GROWTH = 10.0  # later when the rows seen have grown by 1 / GROWTH
+EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square stays finite
+
+
+@jit
+def enter(j, x, columns):
+    """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow.
+
+    A young column forgets values so large that what comes now would vanish beside them.
+    """
+    young = 0.0 < columns[j, COUNT] < 2.0 * YOUNG
+    if young and x != 0.0 and abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
+        marks = columns[j, COUNT] - math.floor(columns[j, COUNT])
+        if marks < RESTARTS * MARK:
+            columns[j, COUNT] = 1.0 + marks + MARK
+            columns[j, MEAN] = columns[j, LOW] = columns[j, HIGH] = x
+            columns[j, M2] = 0.0
+            return
+    n = columns[j, COUNT]
+    mean = columns[j, MEAN]
+    m2 = columns[j, M2]
+    delta = x - mean
+    # Well within reach is told without a root and a division, which cost more than all the rest here.
+    if n >= YOUNG and m2 > 0.0 and not (TINY < m2 < VAST and delta * delta * n < NEAR * m2):
+        reach = CUT * math.sqrt(m2 / n)
+        x = max(mean - reach, min(mean + reach, x))
+        delta = x - mean
+    centre = mean + delta / (n + 1.0)
+    spread = m2 + delta * (x - centre)
+    if not math.isfinite(spread):
+        return
+    columns[j, COUNT] = n + 1.0
+    columns[j, MEAN] = centre
+    columns[j, M2] = spread
+    if n == 0.0:
+        columns[j, LOW] = x
+        columns[j, HIGH] = x
+    else:
+        columns[j, LOW] = min(columns[j, LOW], x)
+        columns[j, HIGH] = max(columns[j, HIGH], x)
+
+
+@jit
+def enter_all(j, val, start, step, scores, columns):
+    """Take the values of column j, every `step`-th of val from `start` on, into its estimates, as `enter` each.
+
+    Rows whose score is NaN are left out. Columns do not depend on each other: what is kept of one stays in registers.
+    """
+    n = columns[j, COUNT]
+    mean = columns[j, MEAN]
+    m2 = columns[j, M2]
+    low = columns[j, LOW]
+    high = columns[j, HIGH]
+    for i in range(scores.size):
+        if math.isnan(scores[i]):
+            continue
+        x = val[start + i * step]
+        delta = x - mean
+        if n >= 2.0 * YOUNG and TINY < m2 < VAST and delta * delta * n < NEAR * m2:
+            mean += delta / (n + 1.0)
+            m2 += delta * (x - mean)  # no more than three times what it was
+            n += 1.0
+            low = min(low, x)
+            high = max(high, x)
+        else:
+            columns[j, COUNT] = n
+            columns[j, MEAN] = mean
+            columns[j, M2] = m2
+            columns[j, LOW] = low
+            columns[j, HIGH] = high
+            enter(j, x, columns)
+            n = columns[j, COUNT]
+            mean = columns[j, MEAN]
+            m2 = columns[j, M2]
+            low = columns[j, LOW]
+            high = columns[j, HIGH]
+    columns[j, COUNT] = n
+    columns[j, MEAN] = mean
+    columns[j, M2] = m2
+    columns[j, LOW] = low
+    columns[j, HIGH] = high
+
+
+@jit
+def enter_zeros(j, zeros, columns):
+    """Take `zeros` values 0 of column j into its estimates; writes them."""
+    n = columns[j, COUNT]
+    total = n + zeros
+    if n == 0.0:
+        columns[j, LOW] = 0.0
+        columns[j, HIGH] = 0.0
+    else:
+        columns[j, M2] += columns[j, MEAN] * columns[j, MEAN] * (n * zeros / total)
+        columns[j, MEAN] *= n / total
+        columns[j, LOW] = min(columns[j, LOW], 0.0)
+        columns[j, HIGH] = max(columns[j, HIGH], 0.0)
+    columns[j, COUNT] = total
+
+
+@jit
+def observe_columns(idx, x, sparse, kinds, columns, s):
+    """Take one row into the columns' estimates; writes columns, s."""
+    if sparse:
+        s[SPARSE_ROWS] += 1.0
+    for k in range(x.size):
+        if idx is None:
+            j = k
+        else:
+            j = idx[k]
+        if kinds[j] == INDICATOR or (sparse and x[k] == 0.0):
+            continue  # a zero that is written out counts as the absent ones do
+        if sparse:
+            zeros = s[SPARSE_ROWS] - 1.0 - columns[j, SETTLED]
+            if zeros > 0.0:
+                enter_zeros(j, zeros, columns)
+            columns[j, SETTLED] = s[SPARSE_ROWS]
+        enter(j, x[k], columns)
+
+
+@jit
+def observe_norm(length, s):
+    """Count a row, and take its norm into the mean square; writes s."""
+    s[ROWS] += 1.0
+    if length > 0.0:
+        length = max(NORM_FLOOR, min(NORM_LIMIT, length))
+        before = math.sqrt(s[NORM_MEAN])
+        if s[NORM_ROWS] == 1.0 and (length * HUGE_NORM < before or length > before * HUGE_NORM):
+            s[NORM_ROWS] = 0.0  # of two rows of other scales the third tells which is the outlier
+            s[NORM_MEAN] = 0.0
+        if s[NORM_ROWS] > 0.0:
+            length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))
+        s[NORM_ROWS] += 1.0
+        s[NORM_MEAN] += (length * length - s[NORM_MEAN]) / s[NORM_ROWS]
+
+
+@jit
+def observe_row(idx, x, sparse, standard, length, kinds, columns, s):
+    """Take one learned row, whose norm before division was `length`, into all estimates."""
+    if standard:
+        observe_columns(idx, x, sparse, kinds, columns, s)
+    observe_norm(length, s)
+
+
+@jit
+def alike(indptr, idx):
+    """Return how many of the first rows have the same columns in the same order; 0 where it is one."""
+    n = indptr.size - 1
+    if n < 2:
+        return 0
+    if idx is None:
+        return n
+    width = indptr[1]
+    for i in range(1, n):
+        a = indptr[i]
+        if indptr[i + 1] - a != width:
+            return i if i > 1 else 0
+        for k in range(width):
+            if idx[a + k] != idx[k]:
+                return i if i > 1 else 0
+    return n
+
+
+@jit
+def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s):
+    """Take learned rows (n,) into all estimates, but for those whose score is NaN (skipped)."""
+    first = 0
+    if standard and not sparse:
+        first = alike(indptr, idx)
+        for k in range(indptr[1] if first > 0 else 0):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            if kinds[j] != INDICATOR:
+                enter_all(j, val, k, indptr[1], scores[:first], columns)
+        for i in range(first):
+            if not math.isnan(scores[i]):
+                observe_norm(norms[i], s)
+    for i in range(first, scores.size):
+        if math.isnan(scores[i]):
+            continue
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            observe_row(None, val[a:b], sparse, standard, norms[i], kinds, columns, s)
+        else:
+            observe_row(idx[a:b], val[a:b], sparse, standard, norms[i], kinds, columns, s)
+
+
+@jit
+def change_columns(kinds, columns, s):
+    """Make the estimates the applied values; writes columns. O(d).
+
+    The prior variance of a column is its squared range times the mean, over columns, of variance over
+    squared range: a column that was almost constant so far is not blown up, and nothing depends on
+    the columns' own units.
+    """
+    relative = 0.0
+    varied = 0.0
+    width = min(columns.shape[0], kinds.size)
+    for j in range(width):
+        if kinds[j] == INDICATOR:
+            continue
+        zeros = s[SPARSE_ROWS] - columns[j, SETTLED]
+        if zeros > 0.0 and columns[j, COUNT] > 0.0:
+            enter_zeros(j, zeros, columns)
+            columns[j, SETTLED] = s[SPARSE_ROWS]
+        reach = columns[j, HIGH] - columns[j, LOW]
+        if columns[j, M2] > 0.0 and reach > 0.0:
+            share = math.sqrt(columns[j, M2] / columns[j, COUNT]) / reach
+            relative += share * share
+            varied += 1.0
+    if varied > 0.0:
+        relative /= varied
+    for j in range(width):
+        if kinds[j] == INDICATOR or columns[j, COUNT] == 0.0:
+            continue
+        columns[j, APPLIED_MEAN] = columns[j, MEAN]
+        columns[j, APPLIED_INV] = 0.0
+        reach = columns[j, HIGH] - columns[j, LOW]
+        if columns[j, M2] > 0.0 and reach > 0.0:
+            variance = (columns[j, M2] + PRIOR * relative * reach * reach) / (columns[j, COUNT] + PRIOR)
+            if math.isfinite(variance) and variance > 0.0:
+                inverse = 1.0 / math.sqrt(variance)
+                if math.isfinite(inverse):
+                    columns[j, APPLIED_INV] = inverse
+
+
+@jit
+def scaled(x, j, centred, kinds, columns):
+    """Return the emitted value of x in column j: standardised, its sign where j never varied, or x itself.
+
+    What is not finite becomes NaN, by which the learner skips the row.
+    """
+    if not math.isfinite(x):
+        return math.nan
+    if kinds[j] == INDICATOR:
+        return x
+    inverse = columns[j, APPLIED_INV]
+    if inverse == 0.0:
+        if x > 0.0:
+            return 1.0
+        if x < 0.0:
+            return -1.0
+        return 0.0
+    z = ((x - columns[j, APPLIED_MEAN]) if centred else x) * inverse
+    return max(-EMITTED_LIMIT, min(EMITTED_LIMIT, z))
+
+
+@jit
+def divide(x, k2, kind, length):
+    """Divide the row x (n,) in place by what `kind` says; `length` is its norm."""
+    if length == 0.0 or kind == NO_NORM:
+        return
+    if kind == UNIT or k2 == 0.0 or length > 1e150:
+        by = length
+    else:
+        by = math.sqrt(k2 + length * length)
+    for k in range(x.size):
+        x[k] /= by
+
+
+@jit
+def forward_row(idx, x, standard, centred, kind, kinds, columns, s, out):
+    """Write the scaled row to out (n,); return its norm before division."""
+    if standard:
+        for k in range(x.size):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            out[k] = scaled(x[k], j, centred, kinds, columns)
+    else:
+        for k in range(x.size):
+            out[k] = x[k]
+    length = norm(out)
+    divide(out, s[APPLIED_K2], kind, length)
+    return length
+
+
+@jit
+def rows_until_change(s):
+    """Return after how many more rows the applied values change (1: at the next row)."""
+    last = s[LAST]
+    step = 1.0 if last < EVERY_ROW else math.ceil(last / GROWTH)
+    return last + step - s[ROWS]
+
+
+@jit
+def take_row(idx, x, standard, centred, kind, kinds, columns, s, out, kept):
+    """Write the scaled row to out (n,) and take the row into the estimates; `give_back` undoes that.
+
+    Returns False, and writes nothing, where the applied values change before this row. Writes columns, s,
+    out and what the estimates were to kept (SIZE + ESTIMATES n,).
+    """
+    if rows_until_change(s) == 1.0:
+        return False
+    for m in range(SIZE):
+        kept[m] = s[m]
+    if standard:
+        for k in range(x.size):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            for m in range(ESTIMATES):
+                kept[SIZE + ESTIMATES * k + m] = columns[j, m]
+    length = forward_row(idx, x, standard, centred, kind, kinds, columns, s, out)
+    observe_row(idx, x, False, standard, length, kinds, columns, s)
+    return True
+
+
+@jit
+def give_back(idx, n, standard, columns, s, kept):
+    """Restore the estimates as they were before `take_row` of a row of n values; writes columns, s."""
+    for m in range(SIZE):
+        s[m] = kept[m]
+    if standard:
+        for k in range(n - 1, -1, -1):
+            if idx is None:
+                j = k
+            else:
+                j = idx[k]
+            for m in range(ESTIMATES):
+                columns[j, m] = kept[SIZE + ESTIMATES * k + m]
+
+
+@jit
+def forward(indptr, idx, val, standard, centred, kind, kinds, columns, s, out, norms):
+    """Write scaled values to out (nnz,) and each row's norm before division to norms (n,)."""
+    for i in range(norms.size):
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            norms[i] = forward_row(None, val[a:b], standard, centred, kind, kinds, columns, s, out[a:b])
+        else:
+            norms[i] = forward_row(idx[a:b], val[a:b], standard, centred, kind, kinds, columns, s, out[a:b])
+
+
+@jit
+def backward(indptr, idx, z, standard, centred, kind, kinds, old_mean, old_inv, k2):
+    """Undo `forward` on buffered rows in place, as far as it can be undone; writes z."""
+    for i in range(indptr.size - 1):
+        a, b = indptr[i], indptr[i + 1]
+        length = norm(z[a:b])
+        by = 1.0
+        if length > 0.0 and k2 > 0.0:
+            if kind == BOUNDED:
+                by = math.sqrt(k2) / math.sqrt(max(1e-12, 1.0 - length * length))
+            elif kind == UNIT:
+                by = math.sqrt(k2)
+        for k in range(a, b):
+            x = z[k] * by
+            j = idx[k]
+            if standard and kinds[j] != INDICATOR:
+                if old_inv[j] == 0.0:
+                    x = old_mean[j]
+                else:
+                    x = x / old_inv[j]
+                    if centred:
+                        x += old_mean[j]
+            z[k] = x

@@ -1,0 +1,95 @@
+"""SOLAM and regSOLAM on an l2 ball: weights v times a scale, so that shrinking and projecting cost O(1)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from aucstream.kernels.auc.calibration import calibrate
+from aucstream.kernels.jit import jit
+from aucstream.kernels.rows.linear import axpy2, sqnorm
+from aucstream.kernels.rows.row_sums import sums
+from aucstream.kernels.weights.averages import SCALE_RESET, fold
+from aucstream.kernels.weights.saddle import GCUM, GSUM, LARGEST, NORM2, RECOUNT, SCALE, STEPS, advance, commit
+
+
+@jit
+def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
+    """One update on the l2 ball, w = scale v, sum of gamma w = gcum v - u; writes v, u, scalars, ledger.
+
+    w = (1 - gamma lam) w + step x, then projected; a gamma lam above 1 counts as 1.
+    Returns the score of the averaged weights before it; NaN where the row was skipped.
+    """
+    vx, ux, length = sums(idx, x, v, u)
+    s = scalars[SCALE] * vx
+    score = 0.0
+    if scalars[GSUM] > 0.0:
+        score = (scalars[GCUM] * vx - ux) / scalars[GSUM]
+    finite, step, gamma, a, b, alpha, scale, mean, rows = advance(
+        scalars, ledger, length, y, weight, s, zeta, cap, kappa
+    )
+    gcum = scalars[GCUM] + gamma * scalars[SCALE]
+    shrunk = scalars[SCALE] * max(0.0, 1.0 - gamma * lam)
+    folds = shrunk < SCALE_RESET
+    if not folds:
+        step /= shrunk
+    if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, gcum) < LARGEST):
+        return math.nan
+    calibrate(ledger, score, y, weight)
+    if folds:
+        fold(v, u, shrunk, gcum)
+        vx *= shrunk
+        shrunk, gcum = 1.0, 0.0
+        scalars[NORM2] = sqnorm(v)
+    scalars[SCALE] = shrunk
+    scalars[GCUM] = gcum
+    axpy2(idx, x, step, v, gcum * step, u)
+    scalars[NORM2] = max(0.0, scalars[NORM2] + 2.0 * step * vx + (step * length) * (step * length))
+    bound = R * kappa if kappa > 0.0 else R
+    radius = R if kappa > 0.0 or scale == 0.0 else R / scale
+    size = abs(scalars[SCALE]) * math.sqrt(scalars[NORM2])
+    if size > radius:
+        scalars[SCALE] *= radius / size
+    commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
+    if scalars[SCALE] < SCALE_RESET or np.int64(scalars[STEPS]) % RECOUNT == 0:
+        settle_l2(v, u, scalars)
+    return score
+
+
+@jit
+def learn_block_l2(v, u, scalars, ledger, indptr, idx, val, y, weights, out, R, zeta, cap, kappa, lam):
+    """One step a row; out (n,) gets the score before each."""
+    for i in range(y.size):
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            out[i] = step_l2(v, u, scalars, ledger, None, val[a:b], y[i], weights[i], R, zeta, cap, kappa, lam)
+        else:
+            out[i] = step_l2(v, u, scalars, ledger, idx[a:b], val[a:b], y[i], weights[i], R, zeta, cap, kappa, lam)
+
+
+@jit
+def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa, lam):
+    """Return the score of a row; changes nothing."""
+    vx, ux, _ = sums(idx, x, v, u)
+    return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
+
+
+@jit
+def score_block_l2(v, u, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa, lam):
+    """Write the score of each row to out (n,); changes nothing else."""
+    for i in range(out.size):
+        a, b = indptr[i], indptr[i + 1]
+        if idx is None:
+            out[i] = score_l2(v, u, scalars, ledger, None, val[a:b], R, zeta, cap, kappa, lam)
+        else:
+            out[i] = score_l2(v, u, scalars, ledger, idx[a:b], val[a:b], R, zeta, cap, kappa, lam)
+
+
+@jit
+def settle_l2(v, u, scalars):
+    """Fold the scale: v = w, u = -(sum of gamma w), scale 1; recount the norm. O(d)."""
+    fold(v, u, scalars[SCALE], scalars[GCUM])
+    scalars[SCALE] = 1.0
+    scalars[GCUM] = 0.0
+    scalars[NORM2] = sqnorm(v)

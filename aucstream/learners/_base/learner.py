@@ -1,0 +1,581 @@
+"""What every learner is, written once: parameters, state, growth, units, snapshots. No mathematics.
+
+A learner's file gives kernels, a declared state and a class; see `solam.py` for the pattern.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+
+import numpy as np
+
+from aucstream import snapshot
+from aucstream.block import Block, Floats, Form, Ints
+from aucstream.constraints import rules_of
+from aucstream.errors import BadSnapshot, CannotMerge
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.encoding.hashing import Hashing
+from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.intake import checked_array
+from aucstream.kernels import ledger
+from aucstream.kernels.auc.calibration import shift_calibration
+from aucstream.kernels.pairs.buffers import FIFO, compacted
+from aucstream.kernels.random import seeded
+from aucstream.kernels.rows.linear import dot
+from aucstream.learners._base.estimator import RankingClassifier
+from aucstream.learners._base.merging import Buffer, merge_fields, merge_pools
+from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
+from aucstream.learners._base.units import carry_table, carry_vector
+from aucstream.metrics.platt import combine
+from aucstream.native.row_entry import OneRow, one_row
+
+C = TypeVar("C", bound=type)
+
+SMALLEST_WIDTH = 8
+_STANDS_ON = frozenset({"_arrays", "_ledger", "_kernel_params", "_encoder"})  # what compiled calls of a row point to
+CACHED = 1 << 20  # bytes of a dense array that are checked and learned at once
+MUCH = 8  # an array that is so many times the state is much: then a copy of the state costs nothing beside it
+ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
+
+
+@dataclass_transform(kw_only_default=True)
+def learner(cls: C) -> C:
+    """Make the class its own parameter dataclass (keyword-only; no generated equality or repr)."""
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    made._parameters = frozenset(rules_of(made))
+    return cast("C", made)
+
+
+class Learner(RankingClassifier):
+    """Base of all online learners."""
+
+    _parameters: ClassVar[frozenset[str]] = frozenset()
+    _steps_and_penalties: ClassVar[frozenset[str]] = frozenset()  # parameters that may change later
+    _random: ClassVar[bool] = False  # has a `seed`, and a state field `generator` in programs that draw
+
+    def __post_init__(self) -> None:
+        self._set_all()
+        self._seed: int = 0
+        if self._random:
+            seed = self.seed  # type: ignore[attr-defined]
+            self._seed = secrets.randbits(63) if seed is None else int(seed)
+        self._program: Program = self._chosen_program()
+        self._kernel_params: tuple[float, ...] = self._numbers()
+        self._buffered = self._slots() > 0
+        parts = self._program.parts.values()
+        self._pool_at = next((i for i, part in enumerate(parts) if isinstance(part, Slots)), -1)
+        self._encoder: Encoder = Vocabulary()
+        self._reset()
+        self._built = True
+
+    # -- what a learner's file gives ---------------------------------------------------------------
+
+    def _chosen_program(self) -> Program:
+        """Return the program that the parameters select."""
+        raise NotImplementedError
+
+    def _numbers(self) -> tuple[float, ...]:
+        """Return the parameters as its kernels take them, in order."""
+        raise NotImplementedError
+
+    def _slots(self) -> int:
+        """Return how many rows the buffers hold (0: no buffers)."""
+        return 0
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the sizes that the declared state names."""
+        return {}
+
+    def _widest(self) -> tuple[int, str] | None:
+        """Return (most features, what to do instead) where the state would not hold any number."""
+        return None
+
+    def _room(self, width: int) -> int:
+        """Return how many columns the arrays need for `width` features."""
+        widest = self._widest()
+        return width if widest is None else min(width, widest[0])
+
+    def _begin(self) -> None:
+        """Set what does not start at zero, in place."""
+
+    # -- parameters ------------------------------------------------------------------------------
+
+    def _set_all(self) -> None:
+        for name, rule in rules_of(type(self)).items():
+            object.__setattr__(self, name, rule.checked(f"{type(self).__name__}.{name}", getattr(self, name)))
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return set(self._steps_and_penalties)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._parameters and self.__dict__.get("_built"):
+            if name not in self._steps_and_penalties:
+                raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
+            value = rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value)
+            object.__setattr__(self, name, value)
+            self._kernel_params = self._numbers()
+            return
+        object.__setattr__(self, name, value)
+        if name in _STANDS_ON:
+            object.__setattr__(self, "_stamp", object())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_one", "_stamp")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["_program"] = self._chosen_program()
+        self.__dict__["_stamp"] = object()
+
+    @property
+    def _is_stochastic(self) -> bool:
+        return self._random and self.seed is None  # type: ignore[attr-defined]
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+
+    @classmethod
+    def _unit_test_skips(cls) -> set[str]:
+        return set()
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
+        self._capacity = max(SMALLEST_WIDTH, self._room(self._encoder.width))
+        self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots(), self._sizes())
+        self._ledger = np.zeros(ledger.SIZE)
+        if "generator" in self._program.parts:
+            self._field("generator")[:] = seeded(self._seed)
+        self._begin()
+
+    def _adopt(self, encoder: Encoder) -> None:
+        """Take columns from `encoder` from now on."""
+        widest = self._widest()
+        if widest is not None:
+            encoder.narrow(*widest)
+        self._encoder = encoder
+
+    def _field(self, name: str) -> Any:
+        return self._arrays[list(self._program.parts).index(name)]
+
+    def _ensure(self, width: int) -> None:
+        width = self._room(width)
+        if width > self._capacity:
+            self._capacity = max(width, self._room(2 * self._capacity))
+            self._arrays = self._program.widened(self._arrays, self._capacity)
+
+    def _reserve(self, entries: int, longest: int) -> None:
+        """Make room in the buffers for what rows of `entries` values in all can put there."""
+        at = self._pool_at
+        slots, pool_idx, pool_val = self._arrays[at : at + 3]
+        if entries <= pool_val.size - slots.item(-1, 0):
+            return
+        live = int(slots[:, 1].sum())
+        # a quarter more than what must fit, so that closing gaps is rare
+        need = live + min(entries, (len(slots) - 1) * longest) + live // 4
+        if need <= pool_val.size:
+            return
+        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, max(need, 2 * live))
+        self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    # -- learning and scoring ----------------------------------------------------------------------
+
+    def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
+        if self._encoder.width > self._capacity:
+            self._ensure(self._encoder.width)
+        if self._buffered:
+            self._reserve(val.size, val.size)
+        call = self._program.learn_one
+        learn = call.dense if idx is None else call.sparse
+        score: float = learn(*self._arrays, self._ledger, idx, val, sign, weight, *self._kernel_params)
+        return score
+
+    def _score_row(self, idx: Ints | None, val: Floats) -> float:
+        if self._encoder.width > self._capacity:
+            self._ensure(self._encoder.width)
+        call = self._program.score_one
+        score_of = call.dense if idx is None else call.sparse
+        score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
+        return score
+
+    def _calls(self, stamp: object = None, row: Floats | None = None) -> OneRow:
+        """Return the compiled calls of one dict.
+
+        A pipeline gives its own stamp, and where the values are as scaled.
+        """
+        return one_row(
+            self._program.learn_row,
+            self._program.score_row,
+            (*self._arrays, self._ledger),
+            self._kernel_params,
+            self._encoder.reader,
+            self._stamp if stamp is None else stamp,
+            limit=self._capacity,
+            pool_at=self._pool_at,
+            row=row,
+        )
+
+    def _learn(self, block: Block) -> Floats:
+        self._ensure(max(block.width, self._encoder.width))
+        out = np.empty(len(block))
+        if not self._buffered:
+            self._run(block, out)
+            return out
+        for start in range(0, len(block), ROWS_AT_ONCE):
+            part = block.rows(start, min(start + ROWS_AT_ONCE, len(block)))
+            lengths = np.diff(part.indptr)
+            self._reserve(part.values.size, int(lengths.max()) if len(part) else 0)
+            self._run(part, out[start : start + len(part)])
+        return out
+
+    def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats:
+        state = sum(array.nbytes for array in self._arrays)
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.nbytes < 2 * CACHED or X.nbytes < MUCH * state:
+            return super()._learn_array(X, signs, weights)
+        # To check all rows first would fetch them from memory twice: some at a time are checked, then learned
+        # while they are in the cache, and all is put back where one cannot be used.
+        rows = max(1, CACHED * len(X) // X.nbytes)
+        mark, kept = self._encoder.mark(), self.keep()
+        scores = np.empty(len(X))
+        try:
+            for a in range(0, len(X), rows):
+                part = slice(a, a + rows)
+                scores[part] = super()._learn_array(X[part], signs[part], weights[part])
+        except BaseException:
+            self.put_back(kept)
+            self._encoder.rewind(mark)
+            checked_array(X)  # says which row it is of all
+            raise
+        return scores
+
+    def _run(self, block: Block, out: Floats) -> None:
+        self._program.learn_block(
+            *self._arrays,
+            self._ledger,
+            block.indptr,
+            block.indices,
+            block.values,
+            block.y,
+            block.weights,
+            out,
+            *self._kernel_params,
+        )
+
+    def _score(self, block: Block) -> Floats:
+        self._ensure(max(block.width, self._encoder.width))
+        out = np.empty(len(block))
+        self._program.score_block(
+            *self._arrays, self._ledger, block.indptr, block.indices, block.values, out, *self._kernel_params
+        )
+        return out
+
+    # -- weights ---------------------------------------------------------------------------------
+
+    def coefficients(self) -> Floats:
+        """Return the weights (d,) of the output score, by column; an intercept is none of them."""
+        return self.coefficients_at(np.arange(self._encoder.width, dtype=np.int64))
+
+    def coefficients_at(self, columns: Ints) -> Floats:
+        """Return the weights (n,) of the output score in these columns."""
+        n = columns.size
+        unit_rows = Block(
+            np.arange(n + 1, dtype=np.int64),
+            columns,
+            np.ones(n),
+            np.empty(0),
+            np.empty(0),
+            self._encoder.width,
+            Form.CSR,
+        )
+        return self._score(unit_rows)
+
+    @property
+    def intercept_(self) -> float:
+        """The score of an empty row; 0 for all learners without an intercept."""
+        return self._score_row(np.empty(0, dtype=np.int64), np.empty(0)) if self._program.intercept else 0.0
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """Name to weight of the output score, for every name learned."""
+        return dict(zip(self._names(), self.coefficients().tolist(), strict=True))
+
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return name to contribution (weight times value); they add up to the score.
+
+        Hashed names too, each that the row has: names that collide share a weight. A learner with an
+        intercept gives it the name "(intercept)".
+        """
+        names, columns, values = self._encoder.parts(x)
+        return self.contributions(names, self.coefficients_at(columns) * values)
+
+    def contributions(self, names: Sequence[Any], parts: Floats) -> dict[Any, float]:
+        """Return the contributions of names, with that of the intercept."""
+        found = dict(zip(names, parts.tolist(), strict=True))
+        if self._program.intercept:
+            found["(intercept)"] = found.get("(intercept)", 0.0) + self.intercept_
+        return found
+
+    # -- change of units -----------------------------------------------------------------------------
+
+    def change_units(self, change: UnitChange) -> None:
+        """Carry everything learned over into new units of the features: no score moves, up to a constant.
+
+        Weights are multiplied by the ratio of the units; sums of rows, buffered rows and offsets follow
+        from what each state array was declared to hold.
+        """
+        program = self._program
+        d = self._room(min(change.ratio.size, self._encoder.width))  # a scaler may have spare columns
+        change = UnitChange(
+            change.ratio[:d],
+            change.shift[:d],
+            change.carry_rows,
+            None if change.growth is None else change.growth[:d],
+        )
+        self._ensure(d)
+        self._settle()
+        fields = dict(zip(program.parts, self._arrays, strict=True))
+        moved = np.flatnonzero(change.shift)
+        if moved.size:
+            # Over what moved alone: columns not in use yet must not decide how a sum is rounded.
+            shift = change.offset_shift[moved]
+            for offset in program.offsets:
+                along = dot(None, shift, fields[offset.weights][moved])
+                fields[offset.field][offset.position] -= offset.sign * along
+            if not program.intercept:
+                shift_calibration(self._ledger, dot(None, shift, self.coefficients()[moved]))
+        for name, part in program.parts.items():
+            if isinstance(part, Vector):
+                carry_vector(fields[name][:d], part, fields, change)
+            elif isinstance(part, Table):
+                carry_table(part.cut(fields[name], d), part, fields, change)
+        self._carry_own(fields, change)
+        if self._buffered:
+            self._carry_rows(change)
+        self._settle()
+
+    def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
+        """Carry over the fields whose unit is `Unit.OWN`, in place."""
+
+    def _carry_rows(self, change: UnitChange) -> None:
+        at = self._pool_at
+        slots, pool_idx, pool_val = self._arrays[at : at + 3]
+        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, pool_val.size)
+        held = np.flatnonzero(slots[:, 1])
+        order = held[np.argsort(slots[held, 0], kind="stable")]
+        indptr = np.concatenate([[0], np.cumsum(slots[order, 1])]).astype(np.int64)
+        n = int(indptr[-1])
+        pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
+        self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    def keep(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes but the names, for `put_back`."""
+        return tuple(array.copy() for array in self._arrays), self._ledger.copy(), self._capacity
+
+    def put_back(self, kept: tuple[Any, ...]) -> None:
+        """Restore what `keep` returned."""
+        self._arrays, self._ledger, self._capacity = kept
+
+    def _settle(self) -> None:
+        self._program.settle(*self._arrays)
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _params(self) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in rules_of(type(self))}
+
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        encoder_arrays, encoder_meta = self._encoder.state_dict()
+        arrays: snapshot.Arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
+        arrays["ledger"] = self._ledger.copy()
+        width = self._encoder.width
+        program = self._program
+        current = list(self._arrays)
+        for i, part in enumerate(program.parts.values()):
+            if isinstance(part, Slots):
+                live = int(current[i][:, 1].sum())
+                current[i : i + 3] = compacted(current[i], current[i + 1], current[i + 2], live)
+        for (name, part), array in zip(program.parts.items(), current, strict=True):
+            if isinstance(part, Scratch):
+                continue
+            if isinstance(part, Vector):
+                array = array[:width]
+            elif isinstance(part, Table):
+                array = part.cut(array, width)
+            arrays[f"state.{name}"] = array.copy()
+        meta = {
+            "class": type(self).__name__,
+            "params": self._params(),
+            "seed": self._seed,
+            "encoder": encoder_meta,
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
+        """Return the learner that `state_dict` described."""
+        made = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
+        made._seed = meta["seed"]
+        made._adopt(
+            encoder_from_state(
+                {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
+            )
+        )
+        made._program = made._program_of(arrays)
+        width = made._encoder.width
+        made._capacity = max(SMALLEST_WIDTH, made._room(width))
+        fresh = list(made._program.made(made._capacity, made._slots(), made._sizes()))
+        for i, (name, part) in enumerate(made._program.parts.items()):
+            if isinstance(part, Scratch):
+                continue
+            saved = arrays.get(f"state.{name}")
+            if saved is None:
+                raise BadSnapshot("snapshot", f"the array state.{name}", "none")
+            if isinstance(part, Vector):
+                fresh[i][: saved.size] = saved
+            elif isinstance(part, Table) and saved.shape == part.cut(fresh[i], width).shape:
+                part.cut(fresh[i], width)[:] = saved
+            elif isinstance(part, (PoolIdx, PoolVal)) or saved.shape == fresh[i].shape:
+                fresh[i] = saved
+            else:
+                raise BadSnapshot("snapshot", f"state.{name} of shape {fresh[i].shape}", saved.shape)
+        made._arrays = tuple(fresh)
+        made._ledger = arrays["ledger"]
+        made._resumed()
+        return made
+
+    def _program_of(self, arrays: snapshot.Arrays) -> Program:
+        """Return the program that made the arrays of a snapshot."""
+        return self._program
+
+    def _resumed(self) -> None:
+        """Make scratch agree with the state just loaded."""
+
+    # -- merge -----------------------------------------------------------------------------------
+
+    def merge(self, other: Self, approximate: bool = False) -> Self:
+        """Merge what `other` learned into this model, feature by feature by name; `other` stays as it is.
+
+        Calibration is combined by counts, which is approximate always. Where there is no exact merge,
+        `approximate=True` averages the output weights in proportion to the rows behind them, goes on from
+        that average, and joins sums of rows and buffers as if one learner had seen all rows; the rest is
+        that of the model with more rows.
+
+        Parameters
+        ----------
+        other : learner
+            Of the same class and parameters, the seed aside.
+        approximate : bool
+            Whether a result is taken that is not what one pass over both streams would give.
+
+        Raises
+        ------
+        CannotMerge
+            This algorithm has no exact merge, or class, parameters or kinds of names differ; nothing was
+            changed.
+        """
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise CannotMerge(f"{name}.merge", f"a {name}", type(other).__name__)
+        for param, mine in self._params().items():
+            theirs = other._params()[param]
+            if mine != theirs and param != "seed":
+                raise CannotMerge(f"{name}.merge", f"{param}={mine!r} in both models", theirs)
+        self._check_merge(other, approximate)
+        if other is self:
+            other = copy.deepcopy(other)
+        columns = self._encoder.align(other._encoder, partial=approximate)
+        self._ensure(self._encoder.width)
+        self._take(other, columns)
+        combine(self._ledger, other._ledger)
+        return self
+
+    def _check_merge(self, other: Self, approximate: bool) -> None:
+        """Raise CannotMerge where `other` may not be taken; nothing has been changed yet."""
+        if not approximate:
+            name = type(self).__name__
+            raise CannotMerge(
+                f"{name}.merge",
+                "approximate=True (which averages the weights), or a learner with an exact merge",
+                f"{name}, whose state is a path, not a sum",
+            )
+
+    def _take(self, other: Self, columns: Ints) -> None:
+        """Merge the state of `other`; `columns` says where its columns are in this model, -1: left out.
+
+        Approximate, see `learners._base.merging`.
+        """
+        n, m = self.examples, other.examples
+        if m == 0:
+            return
+        other = copy.deepcopy(other)
+        self._settle()
+        other._settle()
+        share = m / (n + m)
+        there = columns >= 0
+        weights = (1.0 - share) * self.coefficients()
+        weights[columns[there]] += share * other.coefficients()[there]
+        intercept = (1.0 - share) * self.intercept_ + share * other.intercept_
+        parts = self._program.parts
+        mine = dict(zip(parts, self._arrays, strict=True))
+        theirs = dict(zip(parts, other._arrays, strict=True))
+        if self._buffered:
+            buffers = self._buffers()
+            seen = [(int(mine[field][at]), int(theirs[field][at])) for field, at in (buffer.seen for buffer in buffers)]
+            at = self._pool_at
+            pool = merge_pools(
+                self._arrays[at : at + 3],
+                other._arrays[at : at + 3],
+                columns,
+                buffers,
+                seen,
+                np.random.default_rng([self._seed, n, m]),
+                m > n,
+            )
+            mine.update(zip(list(parts)[at : at + 3], pool, strict=True))
+        merge_fields(parts, mine, theirs, columns, weights, self._added(), m > n)
+        self._place(mine, weights, intercept)
+        self._arrays = tuple(mine.values())
+        self._settle()
+
+    def _added(self) -> list[tuple[str, int]]:
+        """Return (field, position) of the scalars that add up when two models merge."""
+        counts = {
+            part.count
+            for part in self._program.parts.values()
+            if isinstance(part, Vector) and part.count is not None and part.unit in (Unit.ROW_SUM, Unit.ROW_MEAN)
+        }
+        return [*counts, *(buffer.seen for buffer in self._buffers() if buffer.policy != FIFO)]
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        """Return the buffers of one class each; slots outside them are kept as they are by a merge."""
+        return ()
+
+    def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
+        """Write merged output weights and intercept where the declared state does not say how; in place."""
+
+
+def _plain(value: Any) -> Any:
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _unplain(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def encoder_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> Encoder:
+    """Return the encoder that its `state_dict` described."""
+    kinds: dict[str, Callable[..., Encoder]] = {
+        "vocabulary": Vocabulary.from_state_dict,
+        "hashing": Hashing.from_state_dict,
+    }
+    return kinds[meta["kind"]](arrays, meta)

@@ -1,0 +1,248 @@
+"""How a learner declares its state: one annotated NamedTuple of arrays.
+
+    class State(NamedTuple):
+        v: Annotated[Floats, Vector(Unit.WEIGHT)]
+        scalars: Annotated[Floats, Fixed(9)]
+
+From the declaration the base class makes, grows, copies and saves the arrays, and carries them over
+when a scaler changes the units of the features. A learner never hides state elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats
+from aucstream.kernels.jit import RowCall
+
+
+class Unit(enum.Enum):
+    """What a vector's entries are measured in, per feature."""
+
+    NONE = "none"
+    WEIGHT = "score per unit"
+    WEIGHT_SQUARED = "its square: covariances of weights"
+    ROW_SUM = "weighted sum of rows"
+    ROW_MEAN = "weighted mean of rows"
+    ROW_CHANGE = "sum of rows whose factors add up to nothing"
+    ROW_SQUARED = "scatter of rows about their mean, sums of squared gradients"
+    OWN = "the learner's own: see `Learner._carry_own`"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """float64 (d,), grows with the features.
+
+    For ROW_SUM and ROW_MEAN, `count` names (field, position) of the weighted number of rows in it; for WEIGHT
+    that of the (weighted) number of iterates, where the settled vector is their sum, or minus it (`sign`).
+    """
+
+    unit: Unit = Unit.NONE
+    count: tuple[str, int] | None = None
+    sign: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """float64 (rows, columns); None stands for the features, and grows with them.
+
+    A number may be the name of one of `Learner._sizes`. For ROW_SUM, `count` names a field (columns,) with
+    the weighted number of rows in each column; for a scatter, ROW_SQUARED, `mean` names the field of the mean.
+    """
+
+    rows: int | str | None
+    columns: int | str | None
+    unit: Unit = Unit.NONE
+    count: str | None = None
+    mean: str | None = None
+
+    def shape(self, width: int, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """Return the shape for `width` features."""
+        rows = width if self.rows is None else _size(self.rows, sizes)
+        columns = width if self.columns is None else _size(self.columns, sizes)
+        return rows, columns
+
+    def cut(self, array: Floats, width: int) -> Floats:
+        """Return the part of `array` that belongs to the first `width` features, a view."""
+        if self.rows is None:
+            array = array[:width]
+        return array[:, :width] if self.columns is None else array
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Working space (per_column * d + extra,), never saved; a kernel may not rely on its contents."""
+
+    dtype: type
+    per_column: int = 1
+    extra: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An array of fixed size: a number, or the name of one of `Learner._sizes`."""
+
+    size: int | str
+    dtype: type = np.float64
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """int64 (slots + 1, 3): where each buffered row lies in the pool; see `kernels.pairs.buffers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolIdx:
+    """int64: columns of all buffered rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVal:
+    """float64: values of all buffered rows."""
+
+
+Part = Vector | Table | Scratch | Fixed | Slots | PoolIdx | PoolVal
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A scalar that stands for the score of a constant: it moves by -weights'shift.
+
+    `sign` is -1 where the vector holds the negative of what multiplies it, and for an intercept, which
+    takes up what the shift takes from the score.
+    """
+
+    field: str
+    position: int
+    weights: str
+    sign: float = 1.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """One algorithm: its state and its compiled functions.
+
+    Attributes
+    ----------
+    state : type
+        The annotated NamedTuple.
+    learn_row : function
+        (*state, ledger, idx, x, y, weight, *params) -> score before the step; NaN where it was skipped.
+    learn_block : function
+        (*state, ledger, indptr, idx, val, y, weights, out, *params): one step a row; out (n,) gets the
+        output score before each step, NaN where a row was skipped.
+    score_row : function
+        (*state, ledger, idx, x, *params) -> score.
+    score_block : function
+        (*state, ledger, indptr, idx, val, out, *params).
+    settle : function
+        (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed).
+    offsets : tuple of Offset
+    intercept : bool
+        Scores have an intercept that takes up shifts of the features: a change of units moves no score.
+    learn_one, score_one : RowCall
+        `learn_row` and `score_row` as Python calls them.
+    """
+
+    state: type
+    learn_row: Callable[..., float]
+    learn_block: Callable[..., None]
+    score_row: Callable[..., float]
+    score_block: Callable[..., None]
+    settle: Callable[..., None]
+    offsets: tuple[Offset, ...] = ()
+    intercept: bool = False
+    parts: dict[str, Part] = field(init=False)
+    learn_one: RowCall = field(init=False)
+    score_one: RowCall = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learn_one", RowCall(self.learn_row))
+        object.__setattr__(self, "score_one", RowCall(self.score_row))
+        hints = typing.get_type_hints(self.state, include_extras=True)
+        parts = {
+            name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()
+        }
+        object.__setattr__(self, "parts", parts)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self
+
+    def made(self, width: int, slots: int, sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+        """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
+        return tuple(_made(part, width, slots, sizes) for part in self.parts.values())
+
+    def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
+        """Return the arrays for more columns; new entries are zero."""
+        return tuple(_widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True))
+
+
+def _size(size: int | str, sizes: Mapping[str, int]) -> int:
+    return sizes[size] if isinstance(size, str) else size
+
+
+def _made(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    if isinstance(part, Vector):
+        return np.zeros(width)
+    if isinstance(part, Table):
+        return np.zeros(part.shape(width, sizes))
+    if isinstance(part, Scratch):
+        return np.zeros(part.per_column * width + part.extra, dtype=part.dtype)
+    if isinstance(part, Fixed):
+        return np.zeros(_size(part.size, sizes), dtype=part.dtype)
+    if isinstance(part, Slots):
+        return np.zeros((slots + 1, 3), dtype=np.int64)
+    return np.zeros(0, dtype=np.int64 if isinstance(part, PoolIdx) else np.float64)
+
+
+def _widened(part: Part, array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    if isinstance(part, Table):
+        rows, columns = array.shape
+        table = np.zeros((width if part.rows is None else rows, width if part.columns is None else columns))
+        table[:rows, :columns] = array
+        return table
+    if isinstance(part, Vector):
+        size = width
+    elif isinstance(part, Scratch):
+        size = part.per_column * width + part.extra
+    else:
+        return array
+    grown = np.zeros(size, dtype=array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+@dataclass(frozen=True, slots=True)
+class UnitChange:
+    """How the features' units changed: a row z in the old units is `ratio * z_new + shift`.
+
+    Attributes
+    ----------
+    ratio, shift : ndarray (d,)
+    carry_rows : function or None
+        (indptr, idx, val) -> val: buffered rows from the old units into the new ones.
+    growth : ndarray (d,) or None
+        >= 1: weights are divided by it besides. None (or 1) keeps the score of every raw row, up to a
+        constant.
+    """
+
+    ratio: Floats
+    shift: Floats
+    carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    growth: Floats | None = None
+
+    @property
+    def offset_shift(self) -> Floats:
+        """The shift (d,) that offsets follow: they move by the old weights times it.
+
+        A raw row at the old origin scores -weights'(shift / growth) in the new units, by the new weights
+        alone, and the rows behind an offset lie about that origin, so there score less offset must not move.
+        About the new origin an old weight would be extrapolated, by what growth has just taken from it.
+        """
+        return self.shift if self.growth is None else self.shift / self.growth

@@ -1,0 +1,28 @@
+"""What SOLAM on an l2 ball and regSOLAM share: the declared state and the program."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from aucstream.block import Floats
+from aucstream.kernels.weights import l2ball, saddle
+from aucstream.learners._base.state import Fixed, Offset, Program, Unit, Vector
+
+
+class L2State(NamedTuple):
+    """State on the l2 ball: 2 d + 10 floats."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]  # weights / scale
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", saddle.GSUM), -1.0)]  # deferred average
+    scalars: Annotated[Floats, Fixed(saddle.SIZE)]
+
+
+L2_BALL = Program(
+    L2State,
+    l2ball.step_l2,
+    l2ball.learn_block_l2,
+    l2ball.score_l2,
+    l2ball.score_block_l2,
+    l2ball.settle_l2,
+    (Offset("scalars", saddle.A, "v"), Offset("scalars", saddle.B, "v")),
+)

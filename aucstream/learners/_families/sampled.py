@@ -1,0 +1,158 @@
+"""What `PSAM` and `ASAM` share: parameters, state, program and Algorithm 1 over a fixed set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from aucstream.block import Floats, Ints, signs_of
+from aucstream.constraints import Ge, Gt
+from aucstream.errors import InvalidParams, NonFiniteStep
+from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.intake import array_block
+from aucstream.kernels.pairs import buffers, sampled_pairs
+from aucstream.kernels.pairs.sampled_pairs import (
+    ACOUNT,
+    AVERAGED,
+    LONGEST,
+    LONGEST_ROW,
+    RCOUNT,
+    SCALE,
+    SEEN_NEG,
+    SEEN_POS,
+)
+from aucstream.kernels.rows.row_scale import scale_rows
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
+
+
+class State(NamedTuple):
+    """3 d + 10 floats, one generator, and 2 `capacity` rows."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]  # weights / scale
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", AVERAGED), -1.0)]  # deferred average
+    scalars: Annotated[Floats, Fixed(10)]
+    dense: Annotated[Floats, Scratch(np.float64)]  # zero between rows
+    slots: Annotated[Ints, Slots()]
+    pool_idx: Annotated[Ints, PoolIdx()]
+    pool_val: Annotated[Floats, PoolVal()]
+    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
+
+
+_PROGRAM = Program(
+    State,
+    sampled_pairs.step,
+    sampled_pairs.learn_block,
+    sampled_pairs.score_row,
+    sampled_pairs.score_block,
+    sampled_pairs.settle,
+)
+
+
+@learner
+class SampledPairs(Learner):
+    """Base of the learners on sampled pairs; they differ in the step on one pair."""
+
+    lam: Annotated[float, Gt(0)] = 1e-5
+    t0: Annotated[float | None, Ge(0)] = None
+    rskip: Annotated[int, Ge(1)] = 16
+    askip: Annotated[int, Ge(1)] = 1
+    fresh: Annotated[int, Ge(0)] = 5
+    replay: Annotated[int, Ge(0)] = 0
+    capacity: Annotated[int, Ge(1)] = 1000
+    policy: Literal["reservoir", "fifo", "random"] = "reservoir"
+    kappa: Annotated[float | None, Gt(0)] = None
+    seed: int | None = 0
+
+    _steps_and_penalties: ClassVar[frozenset[str]] = frozenset({"lam", "t0"})
+    _random = True
+
+    def _loss_code(self) -> int:
+        """Return which step a pair takes, one of `kernels.pairs.sampled_pairs`."""
+        raise NotImplementedError
+
+    def _chosen_program(self) -> Program:
+        return _PROGRAM
+
+    def _numbers(self) -> tuple[float, ...]:
+        t0 = 1.0 / self.lam if self.t0 is None else self.t0
+        return (
+            self.lam,
+            t0,
+            float(self.rskip),
+            float(self.askip),
+            self.fresh,
+            self.replay,
+            self.capacity,
+            buffers.POLICIES[self.policy],
+            self._loss_code(),
+            self.kappa or 0.0,
+        )
+
+    def _slots(self) -> int:
+        return 2 * self.capacity
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
+
+    def _begin(self) -> None:
+        scalars = self._field("scalars")
+        scalars[SCALE] = 1.0
+        scalars[RCOUNT] = self.rskip
+        scalars[ACOUNT] = self.askip
+
+    def fit(self, X: Any, y: Any, epochs: int = 1) -> Self:
+        """Start anew and run Algorithm 1 over (X, y): `epochs` times n pair steps; calibrate at the end.
+
+        Parameters
+        ----------
+        X : ndarray or scipy sparse (n, d)
+        y : array (n,)
+        epochs : int
+            >= 1.
+
+        Raises
+        ------
+        NonFiniteStep
+            The weights would not have stayed finite; the model is as right after construction.
+        """
+        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
+            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
+        probe = array_block(Vocabulary(), X, learn=True)
+        n = len(probe)
+        signs = signs_of(y, n)
+        self._reset()
+        block = array_block(self._encoder, X, signs, np.ones(n), learn=True)
+        self._ensure(block.width)
+        lam, t0, rskip, askip, _, _, capacity, policy, loss, kappa = self._kernel_params
+        indptr, idx, val = block.indptr, block.indices, block.values
+        if idx is None:
+            idx = np.tile(np.arange(block.width, dtype=np.int64), n)
+        factors, scaled = np.empty(n), np.empty(val.size)
+        unit = scale_rows(indptr, val, signs, factors, scaled, self._ledger, LONGEST_ROW, kappa)
+        slots = np.zeros((2 * n + 1, 3), dtype=np.int64)
+        scalars, generator = self._field("scalars"), self._field("generator")
+        for kept, first, seen in ((signs > 0, 0, SEEN_POS), (signs < 0, n, SEEN_NEG)):
+            rows = np.flatnonzero(kept & (factors >= 0.0))
+            slots[first : first + rows.size, buffers.START] = indptr[rows]
+            slots[first : first + rows.size, buffers.LENGTH] = indptr[rows + 1] - indptr[rows]
+            scalars[seen] = rows.size
+        sampled_pairs.replay_pairs(
+            self._field("v"), self._field("u"), scalars, self._field("dense"), slots, idx, scaled, generator,
+            int(epochs) * n, lam, t0, rskip, askip, n, loss, unit,
+        )  # fmt: skip
+        scalars[[SEEN_POS, SEEN_NEG]] = 0.0
+        self._reserve(val.size, int(np.diff(indptr).max(initial=0)))
+        sampled_pairs.fill_buffers(
+            scalars, self._field("slots"), self._field("pool_idx"), self._field("pool_val"), generator,
+            indptr, idx, scaled, signs, factors, capacity, policy,
+        )  # fmt: skip
+        scalars[LONGEST] = buffers.longest(self._field("slots"), self._field("pool_val"))
+        scores = self._score(block)
+        if not np.isfinite(scores).all():
+            self._reset()
+            raise NonFiniteStep(f"{type(self).__name__}.fit", np.flatnonzero(~np.isfinite(scores)).tolist(), scores)
+        self._calibrate_on(scores, signs)
+        return self

@@ -1,0 +1,168 @@
+"""A Python dict to a row of columns and values, in compiled code.
+
+A table of 64-bit slots, the layout below, says what names mean. Reading it needs Python's GIL, and runs no code of
+Python's: only plain strings and integers are looked up, and only plain numbers read. Anything else is a miss, and
+the caller goes the slow way, which knows all that a row may be.
+"""
+
+from __future__ import annotations
+
+from aucstream.kernels.jit import jit, jit_holding
+from aucstream.native.memory import (
+    FLOAT_AT,
+    TYPE_AT,
+    compare_strings,
+    dict_get,
+    dict_next,
+    error_clear,
+    error_occurred,
+    float_at,
+    float_of_int,
+    floats_at,
+    int_at,
+    ints_at,
+    list_get,
+    set_int,
+    size_of_int,
+)
+
+# layout of the table, whose address kernels take: types and constants by their addresses; three slots to iterate
+# with; length of the row read last, the room it has, addresses of its columns and values; the guess (how many names,
+# addresses of the names' addresses and of their columns); the dict of name to column; the dict of name to dict of
+# string to column (one-hot); how many columns have a mark, and the address of the marks: 1 for a one-hot column
+DICT, FLOAT, INT, STRING, TRUE, FALSE, NONE, POSITION, NAME, VALUE = range(10)
+LENGTH, ROOM, COLUMNS, VALUES, GUESSED, GUESSED_NAMES, GUESSED_COLUMNS, INDEX = range(10, 18)
+WORDS, MARKED, MARKS = range(18, 21)
+SIZE = 21
+NO_LIMIT = 1 << 62
+
+
+@jit
+def slot(table, number):
+    """Return a slot of the table at this address."""
+    return int_at(table + 8 * number)
+
+
+@jit
+def same_name(name, guess, string):
+    """Return whether two names are equal; `string` is the address of the type."""
+    if int_at(name + TYPE_AT) != string or int_at(guess + TYPE_AT) != string:
+        return False
+    return compare_strings(name, guess) == 0
+
+
+@jit
+def number_of(value, table):
+    """Return (whether the object at `value` is a plain number or bool, the number)."""
+    kind = int_at(value + TYPE_AT)
+    if kind == slot(table, FLOAT):
+        return True, float_at(value + FLOAT_AT)
+    if kind == slot(table, INT):
+        number = float_of_int(value)
+        if number == -1.0 and error_occurred() != 0:
+            error_clear()
+            return False, number
+        return True, number
+    if value == slot(table, TRUE):
+        return True, 1.0
+    return value == slot(table, FALSE), 0.0
+
+
+@jit
+def column_of(name, table):
+    """Return the column of the name at this address, -1 where it is not known."""
+    kind = int_at(name + TYPE_AT)
+    if kind != slot(table, STRING) and kind != slot(table, INT):
+        return -1
+    found = dict_get(slot(table, INDEX), name)
+    return -1 if found == 0 else size_of_int(found)
+
+
+@jit
+def word_column(name, word, table):
+    """Return the column of a string under a name, -1 where it is not known."""
+    if int_at(name + TYPE_AT) != slot(table, STRING):
+        return -1
+    words = dict_get(slot(table, WORDS), name)
+    if words == 0:
+        return -1
+    found = dict_get(words, word)
+    return -1 if found == 0 else size_of_int(found)
+
+
+@jit
+def read(x, table, limit):
+    """Read the dict at `x`: write columns below `limit`, values and LENGTH; return the length, -1: a miss.
+
+    The names of a row are guessed, one by one, to be those of the guess: a comparison is cheaper than looking up.
+    """
+    if int_at(x + TYPE_AT) != slot(table, DICT):
+        return -1
+    floating, room, guessed = slot(table, FLOAT), slot(table, ROOM), slot(table, GUESSED)
+    columns, values = ints_at(slot(table, COLUMNS), room), floats_at(slot(table, VALUES), room)
+    names = ints_at(slot(table, GUESSED_NAMES), guessed)
+    guesses = ints_at(slot(table, GUESSED_COLUMNS), guessed)
+    marked = slot(table, MARKED)
+    marks = ints_at(slot(table, MARKS), marked)
+    position, name_at, value_at = table + 8 * POSITION, table + 8 * NAME, table + 8 * VALUE
+    n = 0
+    set_int(position, 0)
+    while dict_next(x, position, name_at, value_at) != 0:
+        name, value = int_at(name_at), int_at(value_at)
+        if n == room:
+            return -1
+        if int_at(value + TYPE_AT) == slot(table, STRING):
+            column = word_column(name, value, table)
+            if column < 0 or column >= limit:
+                return -1
+            columns[n], values[n] = column, 1.0
+            n += 1
+            continue
+        if n < guessed and (name == names[n] or same_name(name, names[n], slot(table, STRING))):
+            column = guesses[n]
+        else:
+            column = column_of(name, table)
+        if value == slot(table, NONE) and column >= 0:
+            continue
+        if column < 0 or column >= limit or (column < marked and marks[column] != 0):
+            return -1
+        if int_at(value + TYPE_AT) == floating:
+            values[n] = float_at(value + FLOAT_AT)
+        else:
+            plain, number = number_of(value, table)
+            if not plain:
+                return -1
+            values[n] = number
+        columns[n] = column
+        n += 1
+    set_int(table + 8 * LENGTH, n)
+    return n
+
+
+@jit_holding
+def read_one(x, table, limit):
+    """`read`, as Python calls it."""
+    return read(x, table, limit)
+
+
+@jit_holding
+def read_all(rows, n, table, indptr_at, columns_at, values_at, size):
+    """Read the first `n` dicts of the list at `rows`, row after row, into arrays at these addresses.
+
+    indptr (n + 1,), columns and values (size,). Returns whether all were plain and there was room for them.
+    """
+    indptr, columns, values = ints_at(indptr_at, n + 1), ints_at(columns_at, size), floats_at(values_at, size)
+    room = slot(table, ROOM)
+    row_columns, row_values = ints_at(slot(table, COLUMNS), room), floats_at(slot(table, VALUES), room)
+    end = 0
+    indptr[0] = 0
+    for i in range(n):
+        length = read(list_get(rows, i), table, NO_LIMIT)
+        if length < 0 or end + length > size:
+            return False
+        for k in range(length):
+            columns[end + k] = row_columns[k]
+            values[end + k] = row_values[k]
+        end += length
+        indptr[i + 1] = end
+    return True

@@ -1,0 +1,156 @@
+"""Reads the dicts of one encoder in compiled code, as far as they are plain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aucstream.block import Floats, Ints
+from aucstream.kernels.jit import RowCall
+from aucstream.native import dicts
+from aucstream.native.memory import is_as_expected
+
+COMPILED = is_as_expected()  # else every row goes the slow way
+
+_READ = RowCall(dicts.read_one)
+_READ_ALL = RowCall(dicts.read_all)
+
+
+class Reader:
+    """A table for `native.dicts` and what its addresses point to.
+
+    A row is plain where its names are known and its values are numbers, bools, None or strings noted before. It is read by one call,
+    the faster for having the names of the row before, in their order.
+
+    Parameters
+    ----------
+    index : dict
+        Name to column; names that it lacks are known in rows of the same names as the one before only.
+    """
+
+    __slots__ = (
+        "_fresh",
+        "_index",
+        "_marks",
+        "_names",
+        "_pointed",
+        "_since",
+        "_words",
+        "address",
+        "idx",
+        "table",
+        "val",
+    )
+
+    def __init__(self, index: dict[Any, int]) -> None:
+        self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
+        self.address = self.table.ctypes.data
+        for slot, constant in (
+            (dicts.DICT, dict),
+            (dicts.FLOAT, float),
+            (dicts.INT, int),
+            (dicts.STRING, str),
+            (dicts.TRUE, True),
+            (dicts.FALSE, False),
+            (dicts.NONE, None),
+        ):
+            self.table[slot] = id(constant)
+        self._index = index
+        self.table[dicts.INDEX] = id(index)
+        self._words: dict[str, dict[str, int]] = {}
+        self._fresh: list[tuple[dict[str, int], str, int]] = []  # strings noted since there were `_since` columns
+        self._since = 0
+        self.table[dicts.WORDS] = id(self._words)
+        self.make_room(16)
+        self.forget()
+
+    def make_room(self, entries: int) -> None:
+        """Make room for rows of at least so many entries."""
+        if entries > self.table.item(dicts.ROOM):
+            self._enlarge(2 * entries)
+
+    def _enlarge(self, entries: int) -> None:
+        self.idx: Ints = np.empty(entries, dtype=np.int64)
+        self.val: Floats = np.empty(entries)
+        self.table[[dicts.ROOM, dicts.COLUMNS, dicts.VALUES]] = entries, self.idx.ctypes.data, self.val.ctypes.data
+
+    def guess(self, names: list[Any], idx: Ints) -> None:
+        """Expect these names, in these columns, in the next rows."""
+        n = len(names)
+        self.make_room(n)
+        addresses = np.array([id(name) for name in names], dtype=np.int64)
+        columns = idx.copy()
+        self._names, self._pointed = names, (addresses, columns)
+        self.table[[dicts.GUESSED, dicts.GUESSED_NAMES, dicts.GUESSED_COLUMNS]] = (
+            n,
+            addresses.ctypes.data,
+            columns.ctypes.data,
+        )
+
+    def forget(self) -> None:
+        """Expect nothing."""
+        self.guess([], self.idx[:0])
+        self._words.clear()
+        self._fresh.clear()
+        self._note_marks(np.zeros(0, dtype=np.int64))
+
+    def mark(self, width: int) -> None:
+        """Remember that there were so many columns: `rewind` may come back to them."""
+        self._fresh.clear()
+        self._since = width
+
+    def rewind(self, width: int) -> None:
+        """Know nothing of the columns from `width` on."""
+        if self._since > width:
+            self.forget()
+            return
+        for words, word, column in self._fresh:
+            if column >= width:
+                del words[word]
+                self._marks[column] = 0
+        self._fresh.clear()
+        if self._pointed[1].max(initial=-1) >= width:
+            self.guess([], self.idx[:0])
+
+    def _note_marks(self, marks: Ints) -> None:
+        self._marks = marks
+        self.table[[dicts.MARKED, dicts.MARKS]] = marks.size, marks.ctypes.data
+
+    def note(self, x: Mapping[Any, Any]) -> None:
+        """Know the strings of this row from now on, as far as their one-hot names have columns of their own.
+
+        A row that has such a column under its literal name, too, is not plain.
+        """
+        for name, word in x.items():
+            if type(word) is not str or type(name) is not str:
+                continue
+            words = self._words.setdefault(name, {})
+            column = self._index.get(f"{name}={word}")
+            if column is None or word in words:
+                continue
+            if column >= self._marks.size:
+                self._note_marks(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))
+            if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
+                self._marks[column] = 1
+                words[word] = column
+                self._fresh.append((words, word, column))
+
+    def read(self, x: Any) -> tuple[Ints, Floats] | None:
+        """Return (columns, values) of a plain row; None for another."""
+        n: int = _READ.dense(id(x), self.address, dicts.NO_LIMIT) if COMPILED else -1
+        return None if n < 0 else (self.idx[:n].copy(), self.val[:n].copy())
+
+    def read_all(self, rows: Sequence[Any]) -> tuple[Ints, Ints, Floats] | None:
+        """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""
+        if not COMPILED or not all(type(x) is dict for x in rows):
+            return None
+        rows = list(rows)
+        size = sum(map(len, rows))
+        indptr, idx, val = np.empty(len(rows) + 1, np.int64), np.empty(size, np.int64), np.empty(size)
+        addresses = indptr.ctypes.data, idx.ctypes.data, val.ctypes.data
+        if not _READ_ALL.dense(id(rows), len(rows), self.address, *addresses, size):
+            return None
+        end = indptr.item(-1)
+        return indptr, idx[:end], val[:end]

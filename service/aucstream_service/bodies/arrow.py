@@ -1,0 +1,589 @@
+"""Arrow IPC streams as bodies: record batches as they come, each under a limit, checked before anything reads them.
+
+The frames of the stream are cut here, so that no message is read before all of it has come, and what a message
+declares (rows, the size of what is compressed) is known before pyarrow makes room for it. Rows that are all numbers
+become one matrix; others become the lines of JSON that mean the same, and are taken as those are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import math
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from aucstream.block import Floats, signs_of, weights_of
+from aucstream.errors import AucstreamError
+from aucstream.features.columns import Columns
+from aucstream_service.bodies.bodies import Item, RowLimits, checked_id
+from aucstream_service.bodies.row_batch import Call, Plain
+from aucstream_service.errors.exceptions import BodyTooLarge, InvalidBody, MalformedArrow, UnsupportedMedia, pointer_of
+from aucstream_service.errors.refusal_text import names_in
+from aucstream_service.http.request_context import ARROW
+
+SLICE_ROWS = 2048  # rows that are one event, and at most so many values
+SLICE_CELLS = 1 << 18
+STEP_ROWS = 128  # the same for rows that come as lines
+STEP_BYTES = 1 << 20
+AWAY_BYTES = 1 << 17  # a larger message is decoded in a thread
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3  # types of message
+
+FIELDS = {"id", "label", "weight"}  # columns that are no features
+
+# What the values of a column are: ODD_NUMBER are decimals and dictionaries of numbers, WORDS and NUMBERS lists,
+# BOOL also columns of nulls.
+NUMBER, ODD_NUMBER, BOOL, WORD, WORDS, NUMBERS = "number", "odd number", "bool", "word", "words", "numbers"
+FAST = {"id": {WORD}, "label": {NUMBER, BOOL}, "weight": {NUMBER}}
+
+_NAN, _INFINITY, _MINUS_INFINITY = map(msgspec.Raw, (b"NaN", b"Infinity", b"-Infinity"))  # refused, and told
+_encode = msgspec.json.Encoder().encode
+
+
+class Limits(NamedTuple):
+    """What a message may hold."""
+
+    size: int  # bytes, also when inflated
+    rows: int
+    line: int  # bytes of a row as JSON
+
+
+async def pyarrow() -> Any:
+    """Return pyarrow, or raise UnsupportedMedia; the first time it is loaded in a thread."""
+    try:
+        return await asyncio.to_thread(_load)
+    except ImportError:
+        expected = "application/json or application/x-ndjson; Arrow streams need pip install aucstream[arrow]"
+        accept = {"Accept": "application/json, application/x-ndjson"}
+        raise UnsupportedMedia("Content-Type", expected, ARROW.decode(), headers=accept) from None
+
+
+def _load() -> Any:
+    importlib.import_module("pyarrow.compute")
+    importlib.import_module("pyarrow.ipc")
+    return importlib.import_module("pyarrow")
+
+
+# ---- frames ------------------------------------------------------------------------------------
+
+
+class _Table:
+    """A table of a flatbuffer, read with its bounds checked: struct.error where it points outside."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+        self.slots = at - self.read("<i", at)
+        self.size: int = self.read("<H", self.slots)
+
+    def read(self, form: str, at: int) -> Any:
+        """Return the number at a place."""
+        if at < 0:
+            raise struct.error("outside")
+        return struct.unpack_from(form, self.data, at)[0]
+
+    def place(self, field: int) -> int:
+        """Return where a field is; 0: it is not there."""
+        slot = 4 + 2 * field
+        offset: int = self.read("<H", self.slots + slot) if slot + 2 <= self.size else 0
+        return self.at + offset if offset else 0
+
+    def number(self, form: str, field: int) -> int:
+        """Return a number, 0 where it is not there."""
+        place = self.place(field)
+        return int(self.read(form, place)) if place else 0
+
+    def table(self, field: int) -> _Table | None:
+        """Return a table within."""
+        place = self.place(field)
+        return _Table(self.data, place + self.read("<I", place)) if place else None
+
+    def pairs(self, field: int) -> np.ndarray:
+        """Return a vector of structs of two int64 (n, 2)."""
+        place = self.place(field)
+        if not place:
+            return np.empty((0, 2), dtype=np.int64)
+        place += self.read("<I", place)
+        count = self.read("<I", place)
+        if place + 4 + 16 * count > len(self.data):
+            raise struct.error("outside")
+        return np.frombuffer(self.data, dtype="<i8", count=2 * count, offset=place + 4).reshape(count, 2)
+
+
+class Frame(NamedTuple):
+    """One whole message of a stream."""
+
+    kind: int
+    data: bytes
+    head: _Table | None  # of a record batch, or of that in a dictionary
+    body: int  # where the body begins in `data`
+    dictionary: int = 0
+    delta: bool = False
+
+
+class Frames:
+    """Cut the parts of a body into messages."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = bytearray()
+        self._need = 4
+        self._ended = False
+
+    @property
+    def held(self) -> int:
+        """Bytes of a message that is not whole yet."""
+        return len(self._held)
+
+    def feed(self, part: bytes) -> Iterator[Frame]:
+        """Yield the messages that end in this part; raises MalformedArrow, BodyTooLarge."""
+        self._held += part
+        while len(self._held) >= self._need:
+            if self._ended:
+                if self._held:
+                    raise malformed("nothing after the end of the stream")
+                return
+            frame = self._next()
+            if frame is not None:
+                self._need = 4
+                yield frame
+
+    def _next(self) -> Frame | None:
+        """Return the message at the beginning of what is held; None: `_need` says how much more it takes."""
+        held = self._held
+        start = 8 if held[:4] == b"\xff\xff\xff\xff" else 4  # older writers have no mark before the size
+        if len(held) < start:
+            self._need = start
+            return None
+        size = struct.unpack_from("<i", held, start - 4)[0]
+        if size == 0:
+            self._ended, self._need = True, 0
+            del held[:start]
+            return None
+        if size < 0 or (start == 4 and size > self._most):
+            raise malformed("a message whose head has a size")
+        self._check(size)
+        if len(held) < start + size:
+            self._need = start + size
+            return None
+        try:
+            told = bytes(memoryview(held)[start : start + size])
+            message = _Table(told, struct.unpack_from("<I", told)[0])
+            kind, length = message.number("<B", 1), message.number("<q", 3)
+            head = message.table(2)
+            if length < 0 or head is None or kind not in (SCHEMA, DICTIONARY, BATCH):
+                raise malformed("a schema, dictionaries and record batches")
+            self._check(size + length)
+            whole = start + size + length
+            if len(held) < whole:
+                self._need = whole
+                return None
+            data = bytes(memoryview(held)[:whole])
+            del held[:whole]
+            if kind == DICTIONARY:
+                number, delta = head.number("<q", 0), bool(head.number("<B", 2))
+                return Frame(kind, data, head.table(1), start + size, number, delta)
+            return Frame(kind, data, head if kind == BATCH else None, start + size)
+        except struct.error:
+            raise malformed("messages whose heads can be read") from None
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
+            raise too_large(f"messages of at most {self._most} bytes")
+
+    def end(self) -> None:
+        """Raise MalformedArrow if the stream was cut."""
+        if self._held:
+            raise malformed("a whole stream, it is cut in a message")
+
+
+def inflated(frame: Frame) -> int:
+    """Return how many bytes the body of a message declares to be when it is not compressed."""
+    head = frame.head
+    if head is None or head.table(3) is None:
+        return len(frame.data)
+    size = 0
+    for offset, length in head.pairs(2).tolist():
+        if length >= 8:
+            declared = head_of(frame.data, frame.body + offset)
+            size += length - 8 if declared == -1 else declared
+            if declared < -1:
+                raise malformed("buffers whose sizes can be read")
+    return size
+
+
+def head_of(data: bytes, at: int) -> int:
+    """Return the int64 at a place, or raise struct.error."""
+    if at < 0:
+        raise struct.error("outside")
+    return int(struct.unpack_from("<q", data, at)[0])
+
+
+def malformed(expected: str) -> MalformedArrow:
+    """Return the error for bytes that are no Arrow stream."""
+    return MalformedArrow("body", f"an Arrow IPC stream: {expected}", pointer="")
+
+
+def too_large(expected: str) -> BodyTooLarge:
+    """Return the error for a message over its limit."""
+    return BodyTooLarge("body", f"{expected}: write smaller record batches")
+
+
+# ---- batches -----------------------------------------------------------------------------------
+
+
+class _Source:
+    """What pyarrow reads from: whole messages, and never more than were put in."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def put(self, data: bytes) -> None:
+        """Add a message."""
+        self._data += data
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        size = len(self._data) if size < 0 else size
+        data = bytes(memoryview(self._data)[:size])
+        del self._data[:size]
+        return data
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Batches:
+    """Record batches of one body."""
+
+    def __init__(self, pa: Any, limits: Limits, row_limits: RowLimits, call: Call) -> None:
+        self._pa = pa
+        self._limits = limits
+        self._row_limits = row_limits
+        self._call = call
+        self._frames = Frames(limits.size)
+        self._source = _Source()
+        self._reader: Any = None
+        self._shape: Shape | None = None
+        self._dictionaries: dict[int, int] = {}  # bytes by number
+        self._row = 1
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held between two parts of the body."""
+        return self._frames.held + sum(self._dictionaries.values())
+
+    async def feed(self, part: bytes) -> AsyncIterator[Batch]:
+        """Yield the batches that end in this part of the body; raises MalformedArrow, BodyTooLarge, InvalidBody."""
+        for frame in self._frames.feed(part):
+            if frame.kind == SCHEMA:
+                if self._shape is not None:
+                    raise malformed("one schema")
+                self._source.put(frame.data)
+                self._shape = self._safe(self._open)
+                continue
+            if self._shape is None:
+                raise malformed("a schema first")
+            self._admit(frame, self._shape.width)
+            self._source.put(frame.data)
+            if frame.kind == BATCH:
+                away = len(frame.data) + sum(self._dictionaries.values()) > AWAY_BYTES
+                batch = await asyncio.to_thread(self._safe, self._next) if away else self._safe(self._next)
+                yield Batch(self._pa, self._shape, batch, self._row, self._limits)
+                self._row += batch.num_rows
+
+    def end(self) -> None:
+        """Raise MalformedArrow if the body ended too early."""
+        self._frames.end()
+        if self._shape is None:
+            raise malformed("a schema first")
+
+    def _admit(self, frame: Frame, columns: int) -> None:
+        """Refuse a message before pyarrow makes room for what it declares."""
+        most = self._limits
+        try:
+            size = inflated(frame)
+            rows = -1 if frame.head is None else frame.head.number("<q", 0)
+        except struct.error:
+            raise malformed("messages whose heads can be read") from None
+        if rows < 0:
+            raise malformed("messages that have rows")
+        if frame.kind == DICTIONARY:
+            before = self._dictionaries.get(frame.dictionary, 0) if frame.delta else 0
+            self._dictionaries[frame.dictionary] = before + size
+            size = sum(self._dictionaries.values())
+        elif rows > most.rows:
+            raise too_large(f"record batches of at most {most.rows} rows")
+        elif rows * columns > most.size:
+            raise too_large(f"record batches of at most {most.size} values")
+        if size > most.size:
+            raise too_large(f"messages of at most {most.size} bytes when they are not compressed")
+
+    def _safe(self, call: Callable[[], Any]) -> Any:
+        pa = self._pa
+        try:
+            return call()
+        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, MemoryError, StopIteration) as error:
+            raise malformed(f"messages that fit their schema ({type(error).__name__})") from None
+
+    def _open(self) -> Any:
+        options = self._pa.ipc.IpcReadOptions(use_threads=False)
+        self._reader = self._pa.ipc.open_stream(self._source, options=options)
+        return Shape(self._pa, self._reader.schema, self._call, self._row_limits)
+
+    def _next(self) -> Any:
+        batch = self._reader.read_next_batch()
+        batch.validate(full=True)
+        return batch
+
+
+class Shape:
+    """What the columns of a stream are: fields of the body of a row, or features.
+
+    `fields` are the names that stand beside the features; `inner` is whether these are a struct `features`.
+    """
+
+    def __init__(self, pa: Any, schema: Any, call: Call, limits: RowLimits) -> None:
+        names: list[str] = list(schema.names)
+        if len(set(names)) < len(names):
+            raise _refused([], "columns with names that differ")
+        nested = schema.field("features").type if "features" in names and call is not Call.LABEL else pa.null()
+        self.call = call
+        self.names = names
+        self.inner = bool(pa.types.is_struct(nested))
+        children = [nested.field(at) for at in range(nested.num_fields)] if self.inner else []
+        inner = [str(child.name) for child in children]
+        if len(set(inner)) < len(inner):
+            raise _refused(["features"], "a struct with names that differ")
+        whole = call is Call.LABEL or self.inner or _is_list(pa, nested)  # no other column is a feature
+        self.fields = [name for name in names if (whole or name in FIELDS) and not (self.inner and name == "features")]
+        self.features = inner if self.inner else [name for name in names if name not in self.fields]
+        self.has_features = self.inner or not whole  # as an object of names
+        self.kinds = {
+            name: _kind_of(pa, schema.field(name).type, [name], numbers=name == "features") for name in self.fields
+        }
+        types = (
+            {child.name: child.type for child in children} if self.inner else {n: schema.field(n).type for n in names}
+        )
+        self.feature_kinds = {name: _kind_of(pa, types[name], ["features", name]) for name in self.features}
+        self.width = len(names) + len(inner)
+        allowed = {Call.LEARN: FIELDS, Call.PREDICT: {"id"}, Call.LABEL: set()}[call]
+        self.fast = (
+            self.has_features
+            and {*self.fields} <= allowed
+            and ("label" in self.fields) == (call is Call.LEARN)
+            and all(self.kinds[name] in FAST[name] for name in self.fields)
+            and all(kind == NUMBER for kind in self.feature_kinds.values())
+            and len(self.features) <= limits.features
+            and all(len(name) <= limits.name_length for name in self.features)
+        )
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_word(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _kind_of(pa: Any, kind: Any, tokens: list[str], *, numbers: bool = False) -> str:
+    """Return what the values of a column are, or raise InvalidBody; `numbers`: lists of them are allowed."""
+    types = pa.types
+    encoded = types.is_dictionary(kind)
+    if encoded:
+        kind = kind.value_type
+    if _is_word(pa, kind) or (types.is_string_view(kind) and not encoded):
+        return WORD
+    if types.is_integer(kind) or types.is_floating(kind):
+        return ODD_NUMBER if encoded else NUMBER
+    if types.is_decimal(kind):
+        return ODD_NUMBER
+    if types.is_boolean(kind) or types.is_null(kind):
+        return BOOL
+    if _is_list(pa, kind) and not encoded:
+        inner = kind.value_type
+        if _is_word(pa, inner):
+            return WORDS
+        if numbers and (types.is_integer(inner) or types.is_floating(inner)):
+            return NUMBERS
+    raise _refused(tokens, "a column of numbers, booleans, strings or lists of strings")
+
+
+def _refused(tokens: Sequence[str], expected: str) -> InvalidBody:
+    return InvalidBody("column", expected, pointer=pointer_of(names_in(tokens)))
+
+
+class Batch:
+    """One record batch of a stream; `row` is the number of its first row, from 1."""
+
+    def __init__(self, pa: Any, shape: Shape, batch: Any, row: int, limits: Limits) -> None:
+        self._pa = pa
+        self._shape = shape
+        self._line = limits.line
+        self._row = row
+        self._rows: int = batch.num_rows
+        self._columns = dict(zip(shape.names, batch.columns, strict=True))
+        self._struct = self._columns["features"] if shape.inner else None
+        self._features = (
+            {name: self._columns[name] for name in shape.features}
+            if self._struct is None
+            else dict(zip(shape.features, self._struct.flatten(), strict=True))
+        )
+        self._check_views(limits.size)
+        self._arrays: list[np.ndarray] | None = None
+        if shape.fast and not any(
+            column.null_count
+            for column in (*self._features.values(), *(() if self._struct is None else (self._struct,)))
+        ):
+            self._arrays = [column.to_numpy(zero_copy_only=False) for column in self._features.values()]
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def _check_views(self, most: int) -> None:
+        """Refuse views that show the same bytes again and again."""
+        size = 0
+        for column in (*self._columns.values(), *self._features.values()):
+            if self._pa.types.is_string_view(column.type):
+                views = np.frombuffer(column.buffers()[1] or b"", dtype="<i4").reshape(-1, 4)
+                size += int(views[column.offset : column.offset + len(column), 0].astype(np.int64).sum())
+        if size > most:
+            raise too_large(f"record batches of at most {most} bytes")
+
+    def parts(self) -> Iterator[Plain | list[Item]]:
+        """Yield the rows in parts: as one matrix, or as lines of JSON with their numbers."""
+        step = max(1, min(SLICE_ROWS, SLICE_CELLS // max(1, self._shape.width)))
+        for start in range(0, self._rows, step):
+            stop = min(self._rows, start + step)
+            plain = self._plain(start, stop)
+            if plain is not None:
+                yield plain
+                continue
+            items: list[Item] = []
+            size = 0
+            for item in self._lines(start, stop):
+                items.append(item)
+                size += len(item[1] or b"")
+                if len(items) >= STEP_ROWS or size > STEP_BYTES:
+                    yield items
+                    items, size = [], 0
+            if items:
+                yield items
+
+    def _plain(self, start: int, stop: int) -> Plain | None:
+        if self._arrays is None:
+            return None
+        rows = stop - start
+        values = np.empty((rows, len(self._arrays)))
+        for at, column in enumerate(self._arrays):
+            values[:, at] = column[start:stop]
+        if not np.isfinite(values).all():
+            return None
+        fields = {name: self._columns[name].slice(start, rows) for name in self._shape.fields}
+        signs: Floats = np.empty(0)
+        weights: Floats | None = None
+        ids: list[str | None] | None = None
+        try:
+            for name, column in fields.items():
+                if name == "id":
+                    ids = [None if id_ is None else checked_id(id_) for id_ in _words(column)]
+                elif column.null_count:
+                    return None
+                elif name == "label":
+                    signs = signs_of(column.to_numpy(zero_copy_only=False), rows)
+                else:
+                    each = weights_of(column.to_numpy(zero_copy_only=False), rows)
+                    weights = None if (each == 1.0).all() else each
+        except AucstreamError:
+            return None
+        if ids is not None and not any(ids):
+            ids = None
+        if ids is not None and self._shape.call is Call.PREDICT:
+            return None  # what waits for its label waits as JSON
+        return Plain(
+            Columns(self._shape.features, values),
+            signs,
+            weights,
+            ids,
+            range(self._row + start, self._row + stop),
+            lambda: list(self._lines(start, stop)),
+        )
+
+    def _lines(self, start: int, stop: int) -> Iterator[Item]:
+        """Yield each row as a line of JSON that means the same; None instead of one that is too long."""
+        shape = self._shape
+        fields = {
+            name: self._values(kind, self._columns[name].slice(start, stop - start))
+            for name, kind in shape.kinds.items()
+        }
+        features = [
+            self._values(kind, self._features[name].slice(start, stop - start), nan=None)
+            for name, kind in shape.feature_kinds.items()
+        ]
+        absent = [] if self._struct is None else self._struct.slice(start, stop - start).is_null().to_pylist()
+        for at in range(stop - start):
+            row: dict[str, Any] = {}
+            if shape.has_features:
+                values = {
+                    name: column[at]
+                    for name, column in zip(shape.features, features, strict=True)
+                    if column[at] is not None
+                }
+                row["features"] = None if absent and absent[at] else values
+            for name, column in fields.items():
+                if column[at] is not None or name not in ("id", "weight"):
+                    row[name] = column[at]
+            yield self._row + start + at, self._encoded(row)
+
+    def _encoded(self, row: dict[str, Any]) -> bytes | None:
+        # A dictionary's word may be in many rows and columns: its length comes before its copy.
+        features = row.get("features")
+        values = features.values() if isinstance(features, dict) else ()
+        if sum(len(value) for value in (*values, *row.values()) if type(value) is str) > self._line:
+            return None
+        data = _encode(row)
+        return data if len(data) <= self._line else None
+
+    def _values(self, kind: str, column: Any, nan: Any = _NAN) -> list[Any]:
+        """Return the values of a column as JSON has them."""
+        if kind == WORD:
+            return _words(column)
+        if self._pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        values: list[Any] = column.to_pylist()
+        if kind in (NUMBER, ODD_NUMBER) and not self._pa.types.is_integer(column.type):
+            return [None if value is None else _number(float(value), nan) for value in values]
+        if kind == NUMBERS and not self._pa.types.is_integer(column.type.value_type):
+            return [
+                None if row is None else [None if value is None else _number(float(value), nan) for value in row]
+                for row in values
+            ]
+        return values
+
+
+def _words(column: Any) -> list[str | None]:
+    """Return strings; those of a dictionary are made once each."""
+    if not hasattr(column, "dictionary"):
+        words: list[str | None] = column.to_pylist()
+        return words
+    used = column.indices.unique().drop_null()
+    made = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+    return [None if at is None else made[at] for at in column.indices.to_pylist()]
+
+
+def _number(value: float, nan: Any) -> Any:
+    if math.isfinite(value):
+        return value
+    return nan if value != value else _INFINITY if value > 0 else _MINUS_INFINITY

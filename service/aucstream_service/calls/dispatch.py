@@ -1,0 +1,116 @@
+"""The one middleware: request ids, admission, hot calls, and a problem document on every exit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aucstream.errors import AucstreamError, NonFiniteStep
+from aucstream_service.calls.one_row import HotCalls
+from aucstream_service.errors.exceptions import Disconnected, MethodNotAllowed, RouteNotFound, RowsRefused
+from aucstream_service.errors.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
+from aucstream_service.http.access import MODEL_ROUTE, MODELS, Watch
+from aucstream_service.http.admission import Admission
+from aucstream_service.http.query import checked_query
+from aucstream_service.http.request_context import Exchange, Reading
+from aucstream_service.models.host import ModelHost
+from aucstream_service.models.model import Model
+from aucstream_service.storage.api_keys import REST_SECONDS, Keyring
+from aucstream_service.telemetry.logs import place_of
+
+log = logging.getLogger("aucstream")
+
+
+class Edge:
+    """Plain ASGI in front of the router."""
+
+    def __init__(self, host: ModelHost, router: ASGIApp, watch: Watch) -> None:
+        self.host = host
+        self._router = router
+        self.watch = watch
+        self.hot = HotCalls(host)
+        self._hot = {
+            call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
+            for call, handler in self.hot.handlers.items()
+        }
+        keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
+        self.admission = Admission(host.settings, keyring)
+        told = host.settings
+        self.reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
+        self.fixed = [(b"aucstream-durability", host.settings.durability.encode())]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; nothing is raised to the server."""
+        exchange = Exchange(scope, receive, send, self.fixed, self.reading)
+        self.watch.in_flight += 1
+        model: Model | None = None  # of a hot call: it counts what was refused
+        try:
+            self.admission.admit(exchange)
+            path = exchange.path
+            if exchange.method == "POST" and path.startswith(MODELS):
+                name, _, call = path[len(MODELS) :].partition("/")
+                hot = self._hot.get(call)
+                if hot is not None:
+                    handler, exchange.route, exchange.rows = hot
+                    model = self.host.model(name)
+                    exchange.model = name
+                    if exchange.query and exchange.rows:
+                        checked_query(exchange.query, ())
+                    await handler(exchange, model)
+                    return
+            scope["aucstream.exchange"] = exchange
+            if exchange.method == "HEAD":  # the answer of GET; the server leaves its body out
+                scope = {**scope, "method": "GET"}
+            try:
+                await self._router(scope, receive, exchange.forward)
+            finally:
+                exchange.route = getattr(scope.get("route"), "path", None)
+        except Disconnected:
+            return
+        except asyncio.CancelledError:  # the time to stop is over
+            await answer_error(exchange, self.host.not_ready())
+        except Exception as error:  # every exit is a problem document
+            if model is not None and isinstance(error, AucstreamError):
+                count_refused(model, error)
+            await answer_error(exchange, error)
+        finally:
+            exchange.release()
+            self.watch.ended(exchange)
+
+
+def count_refused(model: Model, error: AucstreamError) -> None:
+    """Count what a hot call refused, unless its rows were counted one by one."""
+    if not isinstance(error, (RowsRefused, NonFiniteStep, Disconnected)):
+        model.counts.refuse(error)
+
+
+async def answer_error(exchange: Exchange, error: BaseException) -> None:
+    """Answer an exception by the table; log an unexpected one without its message.
+
+    A message may quote features: the log gets the type and the place only.
+    """
+    status, body, headers = problem_for(exchange, error)
+    if exchange.finished:
+        return
+    if exchange.started:
+        raise error  # too late for an answer: the server closes the connection
+    await exchange.answer(status, body, CONTENT_TYPE, headers)
+
+
+def problem_for(exchange: Exchange, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
+    """Return status, body and headers of an exception's answer; an unexpected one is logged."""
+    if entry_of(error) is INTERNAL:
+        told = {"request_id": exchange.request_id.decode()}
+        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
+    return problem_of(error, exchange.request_id.decode())
+
+
+def unrouted(exchange: Exchange, allowed: set[str]) -> Exception:
+    """Return the error of a request that no route takes."""
+    if allowed:
+        methods = ", ".join(sorted(allowed))
+        return MethodNotAllowed("method", methods, exchange.method, headers={"Allow": methods})
+    return RouteNotFound("path", "one of those in /openapi.json", exchange.path)

@@ -1,0 +1,257 @@
+"""What a scrape of /metrics sees.
+
+Nothing is counted here: requests are counted by `http/access.py`, commits by the writer, rows by the models.
+A scrape reads those numbers through one collector, on a registry of the application's own. A deleted
+model is not in the host any more, so its series end with it.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+import aucstream
+from aucstream_service.calls.event_stream import Streams
+from aucstream_service.http.access import Watch
+from aucstream_service.models.counts import Counts
+from aucstream_service.models.host import ModelHost
+from aucstream_service.models.model import Model
+from aucstream_service.telemetry.histogram import Histogram
+
+SUMMARY_SECONDS = 0.05  # of the loop that one scrape may spend on AUC intervals (about 2 ms a model)
+
+OUTCOMES = tuple(name for name in Counts.__dataclass_fields__ if name != "refused")
+
+Labels = tuple[str, ...]
+
+
+def _counter(name: str, told: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
+    family = CounterMetricFamily(name, told, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _gauge(name: str, told: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
+    """Return a gauge; what is not defined yet has no sample."""
+    family = GaugeMetricFamily(name, told, labels=labels)
+    for values, value in samples:
+        if value is not None:
+            family.add_metric(values, value)
+    return family
+
+
+def _info(name: str, told: str, values: dict[str, str]) -> Metric:
+    return InfoMetricFamily(name, told, value=values)
+
+
+def _one(value: float | None) -> list[tuple[Labels, float | None]]:
+    return [((), value)]
+
+
+class ServiceCollector(Collector):
+    """Reads the host and the watch at each scrape; runs on the event loop."""
+
+    def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
+        self._host = host
+        self._watch = watch
+        self._streams = streams
+
+    def describe(self) -> list[Metric]:
+        """Say nothing at registration: the families are the same at every scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all families."""
+        yield from self._service()
+        yield from self._requests()
+        yield from self._journal()
+        yield from self._models()
+
+    def _service(self) -> Iterator[Metric]:
+        host = self._host
+        yield _info(
+            "aucstream_build",
+            "Version of the service and of Python.",
+            {"version": aucstream.__version__, "python": platform.python_version()},
+        )
+        yield _info(
+            "aucstream_durability",
+            "What an acknowledged event survives: disk = kill and loss of power, os = kill, memory = neither.",
+            {"level": host.settings.durability},
+        )
+        yield _gauge("aucstream_ready", "1: replayed, warm, journal writable, not stopping.", (), _one(host.is_ready))
+        yield _gauge("aucstream_draining", "1: told to stop.", (), _one(host.draining))
+        yield _gauge("aucstream_models", "Models there are.", (), _one(len(host.models)))
+        yield _gauge(
+            "aucstream_queue_rows", "Rows waiting for the journal or to be applied.", (), _one(host.waiting_rows)
+        )
+        yield _gauge("aucstream_queue_bytes", "Bytes of the requests in the queue.", (), _one(host.waiting_bytes))
+        yield _gauge("aucstream_replay_rows", "Rows to replay at this start.", (), _one(host.to_replay))
+        yield _gauge("aucstream_replayed_rows", "Rows replayed so far at this start.", (), _one(host.replayed))
+
+    def _requests(self) -> Iterator[Metric]:
+        watch = self._watch
+        yield _counter(
+            "aucstream_http_requests",
+            "Requests by template of the path, method and class of the status (unmatched: no route, or refused before; "
+            "none: the client left).",
+            ("route", "method", "status"),
+            [(key, count) for key, count in watch.requests.items()],
+        )
+        family = HistogramMetricFamily(
+            "aucstream_http_request_duration_seconds",
+            "From the head of a request to the end of its answer; without event streams.",
+            labels=("route", "method"),
+        )
+        for (route, method), histogram in watch.durations.items():
+            family.add_metric((route, method), list(histogram.buckets()), histogram.sum)
+        yield family
+        yield _gauge("aucstream_http_requests_in_flight", "Requests being served.", (), _one(watch.in_flight))
+        if watch.gate is not None:
+            yield _gauge("aucstream_connections", "Connections being served.", (), _one(watch.gate.serving))
+            yield _counter(
+                "aucstream_connections_refused",
+                "Connections and heads of requests refused before they were requests, by type of problem.",
+                ("reason",),
+                [((reason,), count) for reason, count in sorted(watch.gate.refused.items())],
+            )
+        yield _gauge("aucstream_event_streams", "Event streams being served.", (), _one(self._streams.open))
+        yield _counter(
+            "aucstream_event_streams_dropped",
+            "Event streams ended because their reader took nothing.",
+            (),
+            [((), self._streams.dropped)],
+        )
+        yield _counter(
+            "aucstream_log_lines_dropped",
+            "Lines of the access log dropped because nobody read them in time.",
+            (),
+            [((), watch.dropped)],
+        )
+
+    def _journal(self) -> Iterator[Metric]:
+        host = self._host
+        yield _gauge("aucstream_journal_writable", "0: a write or a flush failed.", (), _one(not host.journal_failed))
+        yield _gauge(
+            "aucstream_journal_lag_rows",
+            "Rows handed to the journal and not on disk yet.",
+            (),
+            _one(host.unwritten_rows),
+        )
+        yield _histogram(
+            "aucstream_journal_commit_seconds", "Transactions of the journal, flush included.", host.commits
+        )
+        yield _gauge("aucstream_journal_last_commit_seconds", "The newest transaction.", (), _one(host.commits.last))
+        yield _gauge("aucstream_journal_bytes", "Size of the journal's files.", (), _one(host.journal.size()))
+
+    def _models(self) -> Iterator[Metric]:
+        models = [model for _, model in sorted(self._host.models.items())]
+
+        def each(value: Callable[[Model], float | None]) -> list[tuple[Labels, float | None]]:
+            return [((model.name,), value(model)) for model in models]
+
+        def total(value: Callable[[Model], float]) -> list[tuple[Labels, float]]:
+            return [((model.name,), value(model)) for model in models]
+
+        label = ("model",)
+        faulted = each(lambda m: m.fault is not None) + [((name,), 1.0) for name in sorted(self._host.set_aside)]
+        yield _counter("aucstream_model_examples", "Rows learned.", label, total(lambda m: m.pipeline.examples))
+        yield _counter(
+            "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: m.pipeline.positives)
+        )
+        yield _gauge(
+            "aucstream_model_pending", "Predictions and early labels that wait.", label, each(lambda m: m.pending)
+        )
+        yield _counter(
+            "aucstream_model_rows",
+            "Rows by what became of them since the start.",
+            ("model", "outcome"),
+            [((model.name, outcome), getattr(model.counts, outcome)) for model in models for outcome in OUTCOMES],
+        )
+        yield _counter(
+            "aucstream_model_refused",
+            "Rows, and requests refused as a whole, by type of problem since the start.",
+            ("model", "reason"),
+            [((model.name, reason), n) for model in models for reason, n in sorted(model.counts.refused.items())],
+        )
+        yield _gauge("aucstream_model_seq", "Number of the newest applied event.", label, each(lambda m: m.seq))
+        yield _gauge("aucstream_model_faulted", "1: set aside after a fault.", label, faulted)
+        yield _gauge(
+            "aucstream_model_last_event_timestamp_seconds",
+            "When the newest event was received.",
+            label,
+            each(lambda m: m.last_event_at),
+        )
+        yield _gauge("aucstream_model_snapshot_seq", "seq of the newest snapshot.", label, each(_snapshot_seq))
+        yield _gauge(
+            "aucstream_model_snapshot_timestamp_seconds",
+            "When the newest snapshot was written.",
+            label,
+            each(lambda m: m.snapshot_at),
+        )
+        yield _counter(
+            "aucstream_model_snapshot_failures",
+            "Snapshots that could not be written since the start.",
+            label,
+            total(lambda m: m.snapshot_failures),
+        )
+        yield from self._evaluations(models)
+
+    def _evaluations(self, models: list[Model]) -> Iterator[Metric]:
+        self._summarise(models)
+        summaries = [(model.name, model.summary) for model in models if model.summary is not None]
+        over: Labels = ("model", "over")
+
+        def each(member: str) -> list[tuple[Labels, float | None]]:
+            return [
+                ((name, part), summary[part][member]) for name, summary in summaries for part in ("window", "total")
+            ]
+
+        yield _gauge("aucstream_model_auc", "AUC of the scores given before each update.", over, each("auc"))
+        yield _gauge("aucstream_model_auc_low", "Lower end of its 95 % interval.", over, each("auc_low"))
+        yield _gauge("aucstream_model_auc_high", "Upper end of its 95 % interval.", over, each("auc_high"))
+        yield _gauge("aucstream_model_auc_examples", "Rows behind the AUC.", over, each("examples"))
+        yield _gauge("aucstream_model_auc_positives", "Positive rows behind the AUC.", over, each("positives"))
+
+    @staticmethod
+    def _summarise(models: list[Model]) -> None:
+        """Bring summaries up to date, the oldest first, as long as a scrape may take."""
+        until = time.perf_counter() + SUMMARY_SECONDS
+        for model in sorted((model for model in models if model.summary_due), key=lambda model: model.summary_at):
+            model.summarise()
+            if time.perf_counter() > until:
+                return
+
+
+def _snapshot_seq(model: Model) -> float | None:
+    return model.snapshot_seq if model.snapshot_seq >= 0 else None
+
+
+def _histogram(name: str, told: str, histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(name, told, labels=())
+    family.add_metric((), list(histogram.buckets()), histogram.sum)
+    return family
+
+
+class Metrics:
+    """The registry of one application, and its text."""
+
+    def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(ServiceCollector(host, watch, streams))
+        ProcessCollector(registry=self.registry)
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """Return the text and its content type: Prometheus, or OpenMetrics where the header asks for it."""
+        encoder, kind = choose_encoder(accept)
+        found: Any = encoder(self.registry)
+        return bytes(found), kind

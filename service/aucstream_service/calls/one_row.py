@@ -1,0 +1,208 @@
+"""The hot calls: learn-one, predict-one and label-one, each a function of its body; their -many forms are beside them.
+
+They are described in the OpenAPI document by `routes/learning.py` like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from aucstream.block import sign_of
+from aucstream.errors import AucstreamError, NonFiniteStep
+from aucstream.pipeline import RowKind
+from aucstream_service.bodies.bodies import (
+    Features,
+    PredictBody,
+    Predictions,
+    RowLimits,
+    Rows,
+    check_features,
+    checked_id,
+    checked_row,
+    compact,
+    label_body,
+    learn_body,
+    located,
+    no_payload,
+    predict_body,
+)
+from aucstream_service.calls.learn_many import Taking
+from aucstream_service.calls.predict_many import Scoring
+from aucstream_service.calls.scores import contributions, judge_known, score
+from aucstream_service.http.admission import require
+from aucstream_service.http.request_context import JSON, Exchange
+from aucstream_service.journal.commands import Kept, Kind, Mode
+from aucstream_service.models.host import ModelHost
+from aucstream_service.models.model import Learned, Model
+from aucstream_service.storage.api_keys import Role
+
+_encode = msgspec.json.Encoder().encode
+
+First = tuple[float, float | None, int]  # score, probability, and after which event
+Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
+
+
+class Answer(NamedTuple):
+    """What a call is answered."""
+
+    status: int
+    body: bytes
+
+
+class Pending(NamedTuple):
+    """A call whose answer depends on what the journal decides."""
+
+    outcome: asyncio.Future[Any]
+    answer: Callable[[Any], Answer]  # or raises what became of it
+
+
+OneCall = Callable[[Exchange, Model, bytes], Answer | Pending]
+
+
+class HotCalls:
+    """Handlers by the last part of the path.
+
+    A call of one row is a function of its body that answers at once, or says what to wait for, or raises what is
+    wrong with it: then nothing was done.
+    """
+
+    def __init__(self, host: ModelHost) -> None:
+        self.host = host
+        self.settings = host.settings
+        self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
+        taking = Taking(host, self.limits)
+        self.one: dict[str, OneCall] = {
+            "learn-one": self.learn_one,
+            "predict-one": self.predict_one,
+            "label-one": self.label_one,
+        }
+        self.handlers: dict[str, Handler] = {
+            **{name: self._handler(call) for name, call in self.one.items()},
+            "learn-many": taking.learn_many,
+            "label-many": taking.label_many,
+            "predict-many": Scoring(host, self.limits).predict_many,
+        }
+
+    def _handler(self, call: OneCall) -> Handler:
+        most = self.settings.max_body_bytes
+
+        async def handle(exchange: Exchange, model: Model) -> None:
+            exchange.require(JSON)
+            found = call(exchange, model, await exchange.body(most))
+            if isinstance(found, Pending):
+                found = found.answer(await found.outcome)
+            await exchange.answer(*found)
+
+        return handle
+
+    def learn_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
+        """Learn one example; answers when it is durable and applied."""
+        body = learn_body(data)
+        features: list[Features] = [body.features]
+        try:
+            sign = checked_row(body, len(data), self.limits)
+            kind = model.kind
+            if judge_known(model, body.features) is None:  # a row that can be judged at once has no fault
+                kind = model.pipeline.check_rows(features, kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        rows = Rows(
+            features,
+            [sign],
+            None if body.weight == 1.0 else [body.weight],
+            None if body.id is None else [body.id],
+            len(data),
+            lambda _taken: compact(data),
+        )
+        return Pending(self.host.learn(model, rows, kind, Mode.ALL), _learned)
+
+    def label_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
+        """Learn the prediction that waits under an id; answers when that is durable and applied."""
+        body = label_body(data)
+        try:
+            sign = sign_of(body.label, "$.label")
+            checked_id(body.id)
+        except AucstreamError as error:
+            raise located(error) from None
+        rows = Rows([], [sign], None, [body.id], len(data), no_payload)
+        return Pending(self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL), _labelled)
+
+    def predict_one(self, exchange: Exchange, model: Model, data: bytes) -> Answer | Pending:
+        """Score one example with the state after event `seq`; with an id it waits for its label."""
+        body = predict_body(data)
+        try:
+            if body.id is not None:
+                require(exchange, Role.WRITE)
+                checked_id(body.id)
+        except AucstreamError as error:
+            raise located(error) from None
+        first, kind = self._judged(body, len(data), model)
+        told = contributions(model, body.features) if body.explain else None
+        if body.id is None:
+            return _predicted(first, told)
+        predictions = Predictions()
+        predictions.add(body.id, body.features, *first)
+
+        def kept(outcome: Kept) -> Answer:
+            if outcome.refused:
+                raise outcome.refused[0].error()
+            before = outcome.answers[0]
+            assert before is not None
+            # contributions belong to the score they add up to
+            return _predicted(first, told) if first == before[1:] else _predicted(before[1:], None)
+
+        return Pending(self.host.keep(model, predictions, kind, Mode.ALL), kept)
+
+    def _judged(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None]:
+        """Return what is answered of a row, and its form; or raise what is wrong with it."""
+        features = body.features
+        try:
+            if size > self.limits.name_length or len(features) > self.limits.features:
+                check_features(features, self.limits)
+            judged = judge_known(model, features)
+            if judged is not None:
+                return (*judged, model.seq), model.kind
+            kind = model.pipeline.check_rows([features], model.kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        scores, probabilities = score(model, [features])
+        return (scores[0], probabilities[0], model.seq), kind
+
+
+def _learned(learned: Learned) -> Answer:
+    appended = learned.appended
+    if learned.scores:
+        score = learned.scores[0]
+        if not math.isfinite(score):
+            raise NonFiniteStep("row", [0], np.array(learned.scores))
+        return Answer(200, b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score)))
+    if appended.refused:
+        raise appended.refused[0].error()
+    if appended.skipped:
+        raise NonFiniteStep("row", [0], np.array([math.nan]))
+    return Answer(200, b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0])
+
+
+def _labelled(learned: Learned) -> Answer:
+    appended = learned.appended
+    if appended.refused:
+        raise appended.refused[0].error()
+    if appended.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
+        raise NonFiniteStep("row", [0], np.array([math.nan]))
+    if learned.scores:
+        answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
+    else:
+        seq = appended.duplicates.get(0, appended.seq_last)
+        answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in appended.duplicates))
+    return Answer(202 if 0 in appended.held else 200, answer)
+
+
+def _predicted(first: First, told: dict[str, float] | None) -> Answer:
+    answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
+    return Answer(200, answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told))

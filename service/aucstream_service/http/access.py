@@ -1,0 +1,107 @@
+"""One look at each request when it has ended: counts for the metrics, a line for the access log."""
+
+from __future__ import annotations
+
+import time
+
+from aucstream_service.http.protocol import Gate
+from aucstream_service.http.request_context import Exchange
+from aucstream_service.models.spec import NAME
+from aucstream_service.telemetry.histogram import Histogram
+from aucstream_service.telemetry.logs import Ended, Sink
+
+UNMATCHED = "unmatched"  # all paths that no route takes share one label
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+MODELS = "/v1/models/"
+MODEL_ROUTE = "/v1/models/{name}"
+NOBODY = (0, 401, 403, 404)  # statuses that do not say that there is such a model
+STREAM_ROUTE = "/v1/models/{name}/events"  # its time says how long somebody looked on
+
+
+class Cell:
+    """Requests of one route, method and status; the histogram is that of route and method."""
+
+    __slots__ = ("count", "histogram")
+
+    def __init__(self, histogram: Histogram) -> None:
+        self.count = 0
+        self.histogram = histogram
+
+
+class Watch:
+    """Counts requests by template of the path, method and status."""
+
+    def __init__(self, access: Sink | None) -> None:
+        self.durations: dict[tuple[str, str], Histogram] = {}
+        self.in_flight = 0
+        self.gate: Gate | None = None  # of the server, where there is one
+        self._cells: dict[tuple[str | None, str, int], Cell] = {}
+        self._access = access
+
+    @property
+    def dropped(self) -> int:
+        """Lines of the access log that were dropped."""
+        return 0 if self._access is None else self._access.dropped
+
+    @property
+    def requests(self) -> dict[tuple[str, str, str], int]:
+        """Return requests by template, method and class of the status (`none`: the client left)."""
+        found: dict[tuple[str, str, str], int] = {}
+        for (route, method, status), cell in self._cells.items():
+            key = (route or UNMATCHED, _known(method), f"{status // 100}xx" if status else "none")
+            found[key] = found.get(key, 0) + cell.count
+        return found
+
+    def ended(self, exchange: Exchange) -> None:
+        """Count a request whose answer has ended, or whose client left."""
+        self.in_flight -= 1
+        seconds = time.perf_counter() - exchange.began
+        key = (exchange.route, exchange.method, exchange.status)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cell(*key)
+        cell.count += 1
+        cell.histogram.observe(seconds)
+        if self._access is not None:
+            self._access.put(
+                Ended(
+                    time.time(),
+                    exchange.request_id,
+                    exchange.trace_id,
+                    exchange.route or UNMATCHED,
+                    exchange.method,
+                    exchange.status,
+                    seconds,
+                    exchange.bytes_in,
+                    exchange.bytes_out,
+                    exchange.model or _model_of(exchange),
+                    exchange.rows,
+                )
+            )
+
+    def refused(self, exchange: Exchange) -> None:
+        """Count a request that was refused before it came to a route."""
+        self.in_flight += 1
+        self.ended(exchange)
+
+    def _cell(self, route: str | None, method: str, status: int) -> Cell:
+        method = _known(method)
+        key = (route, method, status)
+        if key not in self._cells:
+            place = (route or UNMATCHED, method)
+            histogram = Histogram() if route == STREAM_ROUTE else self.durations.setdefault(place, Histogram())
+            self._cells[key] = Cell(histogram)
+        return self._cells[key]
+
+
+def _known(method: str) -> str:
+    return method if method in METHODS else "other"
+
+
+def _model_of(exchange: Exchange) -> str | None:
+    """Return the model's name, where there is one of that name: other text of a path is not logged."""
+    route = exchange.route
+    if route is None or not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:
+        return None
+    name = exchange.path[len(MODELS) :].partition("/")[0]
+    return name if NAME.match(name) else None

@@ -1,0 +1,32 @@
+"""Query parameters: those that a call has, each once. Anything else is a mistake that nobody would notice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+
+from aucstream.errors import Told
+from aucstream_service.errors.exceptions import InvalidQuery
+
+
+def checked_query(query: bytes, known: Collection[str]) -> dict[str, str]:
+    """Return the parameters of a query, or raise InvalidQuery naming one that is unknown or comes twice."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            told = f"no parameter but {', '.join(known)}" if known else "no parameter"
+            raise InvalidQuery("query", told, name)
+        if name in found:
+            raise InvalidQuery(name, "this parameter once", Told("several"))
+        found[name] = value
+    return found
+
+
+async def known_query(request: Request) -> None:
+    """Check the query against the parameters of the route: a dependency of all routes under /v1."""
+    if request.scope["query_string"]:
+        checked_query(
+            request.scope["query_string"], [each.alias for each in request.scope["route"].dependant.query_params]
+        )

@@ -1,0 +1,365 @@
+"""One HTTP request and its answer, on plain ASGI: headers read once, bodies under a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from starlette.types import Message, Receive, Scope, Send
+
+from aucstream_service.errors.exceptions import (
+    BodyTooLarge,
+    Disconnected,
+    Overloaded,
+    ServiceError,
+    SlowRequest,
+    UnsupportedMedia,
+)
+from aucstream_service.http.inflate import ENCODINGS, Inflater
+from aucstream_service.storage.api_keys import Role
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+ARROW = b"application/vnd.apache.arrow.stream"
+SNAPSHOT = b"application/octet-stream"
+SAFETENSORS = b"application/vnd.safetensors"
+
+Header = tuple[bytes, bytes]
+
+READING = frozenset({"GET", "HEAD"})
+NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves with every event
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
+_TRACE = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
+_PREFIX = b"%012x" % random.getrandbits(48)
+_counter = 0
+
+
+def _new_request_id() -> bytes:
+    global _counter
+    _counter += 1
+    return b"%s-%x" % (_PREFIX, _counter)
+
+
+BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
+WIRE = "aucstream.wire"  # in the scope: the connection, where it can be read and answered in one call
+SMALL = 1 << 16  # bytes of a stream that are not counted as a large body
+SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
+
+
+class Wire(Protocol):
+    """A connection as its protocol knows it: a short way past ASGI's messages for one small request."""
+
+    def whole_body(self) -> bytes | None:
+        """Return the body if all of it is here; None: it must be received."""
+
+    def reply(self, status: int, head: bytes, body: bytes) -> bool:
+        """Write a whole answer, whose headers but for the date are `head`; False: it must be sent."""
+
+
+@dataclass
+class Reading:
+    """How bodies are read, and the bytes of large ones that are held at once."""
+
+    limit: int
+    seconds: float
+    inflate: bool
+    pace: int = 0  # bytes a second, over each `seconds` of waiting for a body of any length
+    held: int = 0
+
+
+def late() -> SlowRequest:
+    """Return the error of a body that does not come."""
+    return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
+
+
+class Exchange:
+    """A request as the service sees it; handlers read from it and answer through it.
+
+    `began`, `route`, `model`, `status`, `rows`, `bytes_in` and `bytes_out` are kept for the metrics and the access log.
+    """
+
+    # What most requests do not have, and what is set as they go: a default costs a request nothing.
+    held = 0  # bytes of its body, as counted in `reading`
+    started = False
+    finished = False
+    bytes_in = bytes_out = rows = status = 0
+    route: str | None = None  # template of the path: the only form in which metrics and logs name it
+    model: str | None = None
+    content_type: bytes | None = None
+    content_encoding: bytes | None = None
+    content_length: int | None = None
+    authorization: bytes | None = None
+    api_key: bytes | None = None
+    role: Role | None = None  # of the key that was shown; None where no key is needed
+    knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        self.receive = receive
+        self.scope = scope
+        self.reading = reading
+        self.send = send
+        self.wire: Wire | None = scope.get(WIRE)
+        self.began = time.perf_counter()
+        self.hosts: list[bytes] = []
+        request_id = trace = None
+        for name, value in scope["headers"]:
+            if name == b"content-type":
+                self.content_type = value
+            elif name == b"content-length":
+                self.content_length = int(value) if value.isdigit() else None
+            elif name == b"content-encoding":
+                self.content_encoding = value
+            elif name == b"host":
+                self.hosts.append(value)
+            elif name == b"authorization":
+                self.authorization = value
+            elif name == b"x-api-key":
+                self.api_key = value
+            elif name == b"x-request-id":
+                request_id = value
+            elif name == b"traceparent":
+                trace = value
+        if request_id is None or _REQUEST_ID.match(request_id) is None:
+            request_id = _new_request_id()
+        self.request_id = request_id
+        self.headers: list[Header] = [
+            (b"x-request-id", request_id),
+            (b"traceparent", _traceparent(trace)),
+            *fixed,
+        ]
+
+    def again(self) -> Exchange:
+        """Return the exchange of another request with the very same head, which names no id and no trace of its own."""
+        other = object.__new__(Exchange)
+        other.__dict__.update(self.__dict__)
+        other.began = time.perf_counter()
+        other.request_id = _new_request_id()
+        other.headers = [(b"x-request-id", other.request_id), (b"traceparent", _traceparent(None)), *self.headers[2:]]
+        return other
+
+    @property
+    def trace_id(self) -> bytes:
+        """The trace that this request is part of."""
+        return self.headers[1][1][3:35]
+
+    @property
+    def key(self) -> bytes | None:
+        """The API key that was shown, if any."""
+        if self.authorization is not None:
+            scheme, _, text = self.authorization.partition(b" ")
+            if scheme.lower() == b"bearer" and text.strip():
+                return text.strip()
+        return self.api_key
+
+    def still_admitted(self) -> bool:
+        """Return whether the key that let a long call in was not revoked since."""
+        key = self.key
+        return self.knows is None or (key is not None and self.knows(key))
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def require(self, *accepted: bytes) -> bytes:
+        """Return which of the accepted content types the body has, or raise UnsupportedMedia."""
+        if self.content_encoding is not None and not self._inflates():
+            expected = f"{', '.join(kind.decode() for kind in ENCODINGS)} or none"
+            raise UnsupportedMedia(
+                "Content-Encoding",
+                expected if self.reading.inflate else "a body without one",
+                self.content_encoding.decode("latin-1"),
+                headers={"Accept-Encoding": expected.replace(" or none", "") if self.reading.inflate else "identity"},
+                pointer="",
+            )
+        if self.content_type in accepted:
+            return self.content_type
+        names = " or ".join(kind.decode() for kind in accepted)
+        if self.content_type is None:
+            raise UnsupportedMedia("Content-Type", f"{names}, the header is missing", headers={"Accept": names})
+        kind, _, parameters = self.content_type.partition(b";")
+        kind = kind.strip().lower()
+        charset = parameters.strip().lower().removeprefix(b"charset=").strip(b'"')
+        if kind in accepted and (not parameters.strip() or charset in (b"utf-8", b"utf8", b"us-ascii")):
+            return kind
+        raise UnsupportedMedia("Content-Type", names, self.content_type.decode("latin-1"), headers={"Accept": names})
+
+    def _inflates(self) -> bool:
+        assert self.content_encoding is not None
+        encoding = self.content_encoding.strip().lower()
+        return self.reading.inflate and (encoding in ENCODINGS or encoding == b"identity")
+
+    async def body(self, limit: int, *, hurry: bool = True) -> bytes:
+        """Return the whole body, or raise BodyTooLarge as soon as it is known to be over the limit.
+
+        `hurry`: it must come at a least pace, and is counted among the large bodies held at once.
+        """
+        if self.content_length is not None and self.content_length > limit:
+            raise BodyTooLarge("body", f"at most {limit} bytes", self.content_length)
+        if self.content_encoding is None and self.wire is not None:  # nearly every body is here by now
+            whole = self.wire.whole_body()
+            if whole is not None and len(whole) <= limit:
+                self.bytes_in = len(whole)
+                return whole
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        parts: list[bytes] = []
+        size = 0
+        async for part in self.chunks():
+            size += len(part)
+            if size > limit:
+                raise BodyTooLarge("body", f"at most {limit} bytes, more came")
+            if hurry and parts:
+                self._hold(len(part) + (len(parts[0]) if len(parts) == 1 else 0))
+                if loop.time() - began > self.reading.seconds + size / SLOWEST:
+                    raise late()
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, of any length, inflated if need be."""
+        if self.content_encoding is None or self.content_encoding.strip().lower() == b"identity":
+            async for part in self._raw():
+                yield part
+            return
+        inflater = Inflater(self.content_encoding.strip().lower())
+        async for part in self._raw():
+            for piece in inflater.feed(part):
+                yield piece
+                await asyncio.sleep(0)  # a small part may inflate to many pieces
+        inflater.end()
+
+    async def _raw(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        reading = self.reading
+        more = True
+        waited, came = 0.0, 0
+        while more:
+            before = loop.time()
+            part, more = await self._part()
+            waited += loop.time() - before  # not the time in which the service works on a part
+            came += len(part)
+            if part:
+                yield part
+            if more and waited > reading.seconds:
+                if came < reading.pace * waited:
+                    raise late()
+                waited, came = 0.0, 0
+
+    async def _part(self) -> tuple[bytes, bool]:
+        """Return the next part, and whether more may come."""
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part: bytes = message.get("body", b"")
+        more: bool = message.get("more_body", False)
+        self.bytes_in += len(part)
+        if more and not part:
+            broken: ServiceError | None = self.scope.get(BROKEN)
+            if broken is not None:
+                raise broken
+        return part, more
+
+    def _hold(self, size: int) -> None:
+        reading = self.reading
+        if reading.held > self.held and reading.held + size > reading.limit:
+            raise Overloaded("bodies", f"at most {reading.limit} bytes of bodies at once: try again later")
+        reading.held += size
+        self.held += size
+
+    def hold_only(self, size: int) -> None:
+        """Count so many bytes of the body among the large ones, and no others; raises Overloaded."""
+        self.release()
+        if size > SMALL:
+            self._hold(size)
+
+    def release(self) -> None:
+        """The body is not held any more."""
+        self.reading.held -= self.held
+        self.held = 0
+
+    # ---- answering ---------------------------------------------------------------------------
+
+    async def answer(
+        self, status: int, body: bytes, kind: bytes = JSON, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a whole answer."""
+        headers = self.head_of(status, body, kind, extra)
+        if extra is None and self.wire is not None and self.method == "POST":
+            self.finished = self.wire.reply(status, header_lines(headers), body)
+            if self.finished:
+                return
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
+        self.finished = True
+
+    def head_of(
+        self, status: int, body: bytes, kind: bytes = JSON, extra: Mapping[str, str] | None = None
+    ) -> list[Header]:
+        """Note a whole answer, which begins now; return its headers."""
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *self.headers]
+        if extra:
+            headers.extend((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items())
+        if self.method in READING:
+            headers.append(NO_STORE)
+        self.started = True
+        self.status = status
+        self.bytes_out = len(body)
+        return headers
+
+    async def start(self, status: int, kind: bytes) -> None:
+        """Begin an answer whose parts follow by `part`."""
+        self.started = True
+        self.status = status
+        await self.send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(b"content-type", kind), *self.headers],
+            }
+        )
+
+    async def part(self, body: bytes, *, more: bool) -> None:
+        """Send a part of the answer."""
+        self.bytes_out += len(body)
+        await self.send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def forward(self, message: Message) -> None:
+        """Send what the router answers, with this service's headers."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *self.headers]
+            if self.method in READING and all(name != NO_STORE[0] for name, _ in headers):
+                headers.append(NO_STORE)
+            message = {**message, "headers": headers}
+        else:
+            self.bytes_out += len(message.get("body", b""))
+        await self.send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.finished = True
+
+
+def header_lines(headers: Iterable[Header]) -> bytes:
+    """Return headers as they are written, each with the end of its line."""
+    return b"".join([b"%s: %s\r\n" % header for header in headers])
+
+
+def _traceparent(trace: bytes | None) -> bytes:
+    match = _TRACE.match(trace) if trace is not None else None
+    if match is None:
+        return b"00-%032x-%016x-00" % (random.getrandbits(128), random.getrandbits(64))
+    return b"00-%s-%016x-%s" % (match[1], random.getrandbits(64), match[3])
+
+
+def exchange_of(scope: Mapping[str, Any]) -> Exchange:
+    """Return the exchange that the edge put into a request's scope."""
+    exchange = scope["aucstream.exchange"]
+    assert isinstance(exchange, Exchange)
+    return exchange

@@ -1,0 +1,81 @@
+"""Whether the journal's file can be trusted, looked at before anything is written; what to do where it cannot."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from pathlib import Path
+
+import apsw
+
+from aucstream_service.errors.exceptions import JournalDamaged, StartRefused
+from aucstream_service.journal import wal
+from aucstream_service.journal.migrations import meta, migrate
+from aucstream_service.storage.files import Files
+
+log = logging.getLogger("aucstream")
+
+
+def check_log(db: apsw.Connection, journal: Path, files: Files) -> None:
+    """Refuse a log with commits behind a damaged place; must come before anything is written."""
+    path = journal.with_name(f"{journal.name}-wal")
+    found = wal.read(files.read(path)) if files.exists(path) else None
+    if found is None:
+        return
+    frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    lost = wal.lost(found, max(frames, 0))
+    if not lost:
+        return
+    if meta(db, "durability", "disk") == "disk":
+        raise JournalDamaged(
+            f"a whole write-ahead log, got {path}: at least {lost} acknowledged commits lie behind a damaged "
+            "place. Restore a backup, or move this one file away to go on without what it holds"
+        )
+    log.warning("journal: %s: commits that were not flushed are lost", path)
+
+
+def damaged(expected: str, path: Path, found: str) -> JournalDamaged:
+    """Return the error of a file that cannot be trusted: what to do is part of it."""
+    return JournalDamaged(
+        f"{expected}, got {path}: {found}. Restore a backup; or begin a new directory with what the snapshots hold, "
+        f"without what was learned after them, ids and waiting predictions: "
+        f"`aucstream fsck {shlex.quote(str(path.parent))} --salvage NEW_DIR`"
+    )
+
+
+def unreadable(path: Path, error: Exception) -> StartRefused:
+    """Return the error of a journal that cannot be read, damaged or not."""
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return damaged("a readable journal", path, str(error))
+    return StartRefused(f"a readable journal, got {path}: {error}")
+
+
+def check_structure(db: apsw.Connection, path: Path) -> None:
+    """Raise JournalDamaged unless tables and indexes fit each other."""
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+    if found != ["ok"]:
+        raise damaged("a sound journal", path, "; ".join(" ".join(found).splitlines()))
+
+
+def check_tables(db: apsw.Connection, path: Path) -> None:
+    """Raise JournalDamaged unless the tables are described as this version makes them.
+
+    SQLite believes the description in the file: a changed letter in it is another column, or another type.
+    """
+    made = apsw.Connection(":memory:")
+    try:
+        migrate(made)
+        expected = _tables(made)
+    finally:
+        made.close()
+    found = _tables(db)
+    for name, text in expected.items():
+        if found.get(name) != text:
+            raise damaged("the tables of a journal", path, f"another description of {name.decode()}")
+
+
+def _tables(db: apsw.Connection) -> dict[bytes, bytes]:
+    """Return the description of each table and index, without comments and spaces; a damaged one may be no text."""
+    rows = db.execute("SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL")
+    return {bytes(name): b"".join(re.sub(rb"--[^\n]*", b"", bytes(sql)).split()) for name, sql in rows}

@@ -1,0 +1,63 @@
+"""What is done with a spec before a model of it serves: its values are checked, its kernels compiled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from aucstream.errors import AucstreamError, InvalidParams, UnknownLearner
+from aucstream.pipeline import Pipeline
+from aucstream_service.models.evaluation import Evaluation
+from aucstream_service.models.spec import ModelSpec
+
+
+def warm_up(spec: ModelSpec) -> None:
+    """Call everything that a model of this spec will call, on rows of both forms."""
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    weights = np.array([1.0, 2.0, 0.5, 1.0])
+    named: list[Any] = [{"a": 1.0, "b": 2.0}, {"a": -1.0, "c": "x"}, {"b": 0.5}, {"a": 0.5}]
+    columns: list[Any] = [[1.0, 2.0], [-1.0, 0.5], [0.0, 1.0], [0.5, 0.5]]
+    pipeline_spec = spec.pipeline(0)
+    for rows in (named, columns):
+        pipeline = Pipeline.from_spec(pipeline_spec)
+        try:
+            pipeline.check_rows(rows, None)
+        except AucstreamError:  # this spec does not take such rows
+            continue
+        pipeline.learn_rows(rows, signs)
+        pipeline.end_warmup()
+        for at in range(len(rows)):  # a row alone may take another way
+            pipeline.learn_rows(rows[at : at + 1], signs[at : at + 1])
+        scores = pipeline.learn_rows(rows, signs, weights)
+        pipeline.probabilities(pipeline.score_rows(rows))
+        Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
+        evaluation = Evaluation(48)
+        for times in (0.25, 1, 20):  # one row, few and many each take a way of their own
+            count = int(4 * times)
+            told = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
+            evaluation.rank(*told)
+            evaluation.judge(*told, pipeline.calibration_line)
+            evaluation.describe(None)
+        evaluation.roc()
+        Evaluation.from_state_dict(*evaluation.state_dict())
+
+
+def check_params(spec: ModelSpec) -> None:
+    """Raise what the library says of a spec, with a pointer to the field."""
+    try:
+        Pipeline.from_spec(spec.pipeline(0))
+    except UnknownLearner as error:
+        error.path = '$["algorithm"]'
+        raise
+    except InvalidParams as error:
+        if not error.path:
+            where, _, name = error.where.partition(".")
+            got = error.got if isinstance(error.got, str) else ""
+            if where in ("encoder", "map"):
+                tokens = [where, name or got]
+            else:
+                tokens = ["params", name if name in spec.params else got]
+            error.path = "$" + "".join(f"[{json.dumps(token)}]" for token in tokens if token)
+        raise

@@ -1,0 +1,95 @@
+"""Run the service: `process` is `aucstream serve`, `main` reads its arguments, `serve` takes ready settings."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pydantic import ValidationError
+from pydantic_settings import CliApp, CliSettingsSource, SettingsError
+
+from aucstream.errors import AucstreamError
+from aucstream_service.settings import Settings
+from aucstream_service.storage.api_keys import Keyring
+from aucstream_service.storage.directory import DataDirectory
+from aucstream_service.telemetry.logs import Sink, logging_to
+
+log = logging.getLogger("aucstream")
+
+REFUSED = 2  # exit status: the process must not start like this
+
+
+def serve(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit status."""
+    with logging_to(sys.stderr, settings.log_format, settings.log_level, access=settings.access_log) as access:
+        return _serve(settings, access)
+
+
+def _serve(settings: Settings, access: Sink | None) -> int:
+    os.umask(0o077)  # what is written holds raw features: for this user alone
+    directory = DataDirectory(settings.data_dir, expect_existing=settings.expect_existing)
+    try:
+        keys = Keyring(directory.keys, settings.own_key()).check()
+        settings.check_start(keys=keys)
+        directory.acquire()
+    except AucstreamError as error:
+        log.critical("start: expected %s", error.message)
+        return REFUSED
+    try:
+        gc.disable()  # what is imported stays: to look through it again and again is a tenth of the start
+        from aucstream_service.ops.server import run  # compilers and frameworks: not for a refusal, nor for --help
+
+        gc.freeze()
+        gc.enable()
+        return run(settings, directory, access)
+    finally:
+        directory.release()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read flags and `AUCSTREAM_*` variables, and serve; return the exit status."""
+    source: CliSettingsSource[Settings] = CliSettingsSource(
+        Settings,
+        cli_prog_name="aucstream serve",
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
+    )
+    try:
+        settings = CliApp.run(
+            Settings,
+            cli_args=list(sys.argv[1:] if arguments is None else arguments),
+            cli_settings_source=source,
+        )
+    except (ValidationError, SettingsError) as error:
+        lines = (
+            [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+            if isinstance(error, ValidationError)
+            else [str(error)]
+        )
+        sys.stderr.write("".join(f"aucstream serve: {line}\n" for line in lines))
+        return REFUSED
+    return serve(settings)
+
+
+def process(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Be the whole process: `main`, and an end at once.
+
+    All is closed and written by then. To take apart what compilers and frameworks made takes a second, and five
+    on a busy machine, which who waits for the end (an orchestrator, the next owner of a port) does not have.
+    """
+    status = main(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    process()

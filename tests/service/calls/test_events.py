@@ -1,0 +1,139 @@
+"""Server-Sent Events of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from aucstream_service.calls import event_stream as streams
+from aucstream_service.calls.event_stream import EventStream, Streams
+from tests.service.running import Local, problem
+from tests.service.stream import rows
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    running = Local(
+        tmp_path_factory.mktemp("events") / "data",
+        max_event_streams=2,
+        events_per_second=20,
+        event_heartbeat_seconds=0.3,
+    )
+    yield running
+    running.stop()
+
+
+Event = dict[str, str]
+
+
+def events(answer: httpx.Response) -> Iterator[Event]:
+    """Yield the blocks of a stream by field; a comment has the field ''."""
+    block: Event = {}
+    for line in answer.iter_lines():
+        if line:
+            name, _, text = line.partition(":")
+            block[name] = text.strip()
+        else:
+            yield block
+            block = {}
+
+
+def opened(local: Local, name: str, **headers: str) -> Any:
+    return local.http.stream("GET", f"/v1/models/{name}/events", headers=headers)
+
+
+def test_a_stream_tells_the_newest_numbers_at_a_bounded_rate(local: Local) -> None:
+    local.create("told")
+    local.post("told", "learn-many", rows(50))
+    with opened(local, "told") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        found = events(answer)
+        assert next(found) == {"retry": "2000"}
+        first = next(found)
+        numbers = json.loads(first["data"])
+        evaluation = local.evaluation("told")
+        assert (first["id"], numbers["seq"], numbers["examples"], numbers["pending"]) == ("50", 50, 50, 0)
+        assert (numbers["window"], numbers["total"]) == (evaluation["window"], evaluation["total"])
+        start = time.monotonic()
+        for body in rows(100, seed=1):
+            local.post("told", "learn-one", body)
+        seqs = []
+        for event in found:
+            if "id" in event:
+                seqs.append(int(event["id"]))
+            if seqs and seqs[-1] == 150:
+                break
+        assert seqs == sorted(set(seqs))
+        assert len(seqs) <= 2 + 20 * (time.monotonic() - start)
+        assert next(found) == {"": "still here"}
+    with opened(local, "told", **{"Last-Event-ID": "150"}) as answer:
+        found = events(answer)
+        assert next(found) == {"retry": "2000"}
+        assert next(found) == {"": "still here"}  # nothing new: no event
+        local.learn("told", {"a": 1.0}, 1)
+        assert next(event for event in found if "id" in event)["id"] == "151"
+    with opened(local, "told", **{"Last-Event-ID": "junk"}) as answer:
+        found = events(answer)
+        next(found)
+        assert next(found)["id"] == "151"
+    local.http.delete("/v1/models/told")
+
+
+def test_a_stream_ends_with_its_model_and_streams_are_limited(local: Local) -> None:
+    local.create("doomed")
+    snapshot = local.http.get("/v1/models/doomed/snapshot").content
+    with opened(local, "doomed") as one, opened(local, "doomed") as two:
+        for answer in (one, two):
+            assert answer.status_code == 200
+        refused = local.http.get("/v1/models/doomed/events")
+        problem(refused, 429, "too-many-streams")
+        assert refused.headers["retry-after"]
+        local.raw("/v1/models/doomed/snapshot", snapshot, {"Content-Type": "application/octet-stream"}, "PUT")
+        for answer in (one, two):
+            assert list(events(answer))[-1] == {"event": "end", "data": '{"reason":"replaced"}'}
+    with opened(local, "doomed") as answer:
+        found = events(answer)
+        next(found)
+        local.http.delete("/v1/models/doomed")
+        assert list(found)[-1] == {"event": "end", "data": '{"reason":"deleted"}'}
+    problem(local.http.get("/v1/models/doomed/events"), 404, "model-not-found")
+    local.create("doomed")
+    head = local.http.head("/v1/models/doomed/events")
+    assert (head.status_code, head.headers["content-type"].split(";")[0]) == (200, "text/event-stream")
+    local.http.delete("/v1/models/doomed")
+    assert local.app.streams.open == 0
+
+
+def test_a_reader_that_takes_nothing_is_dropped(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "SLOW_SECONDS", 0.05)
+    local.create("stuck")
+    host = local.app.model_host
+
+    async def drop() -> list[str]:
+        done: list[str] = []
+        parts: list[bytes] = []
+        registry = Streams(host)
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: dict[str, Any]) -> None:
+            parts.append(message.get("body", b""))
+            if len(parts) == 3:
+                await asyncio.Event().wait()  # the reader's window is full
+
+        stream = EventStream(registry, host.models["stuck"], None, lambda: True)
+        await stream({"type": "http", "aucstream.abort": lambda: done.append("aborted")}, receive, send)
+        assert len(parts) == 3  # nothing was kept for later
+        return [*done, f"{registry.dropped} dropped", f"{registry.open} open"]
+
+    assert asyncio.run(drop()) == ["aborted", "1 dropped", "0 open"]
+    local.http.delete("/v1/models/stuck")

@@ -1,0 +1,248 @@
+"""/metrics and the log: what an operator's tools read (S25)."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import shutil
+import subprocess
+import threading
+import time
+import warnings
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+
+from aucstream_service.telemetry.logs import COLLECT_SECONDS, MOST_LINES, Sink, logging_to
+from tests.service.running import NDJSON, ROOT, Calls, Running
+from tests.service.stream import lines, rows
+
+OPEN = {"Accept": "application/openmetrics-text; version=1.0.0"}
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def scraped(service: Calls) -> dict[Sample, float]:
+    """Return every sample by name and labels."""
+    text = service.http.get("/metrics").text
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in prometheus(text)
+        for sample in family.samples
+    }
+
+
+def value(found: dict[Sample, float], name: str, **labels: str) -> float:
+    return found[name, tuple(sorted(labels.items()))]
+
+
+def promtool() -> str | None:
+    local = ROOT / ".venv" / "promtool" / "usr" / "bin" / "promtool"
+    return str(local) if local.exists() else shutil.which("promtool")
+
+
+def test_both_formats_are_read_by_their_parsers(service: Running, model: str) -> None:
+    service.post(model, "learn-many", rows(50))
+    plain = service.http.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert plain.headers["cache-control"] == "no-store"
+    families = list(prometheus(plain.text))
+    answer = service.http.get("/metrics", headers=OPEN)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+    assert {family.name for family in open_metrics(answer.text)} == {
+        family.name.removesuffix("_info") if family.type == "info" else family.name
+        for family in open_metrics(answer.text)
+    }
+    names = {family.name for family in families}
+    assert len(names) == len(families)
+    for family in families:
+        assert family.documentation, family.name
+        assert re.fullmatch(r"(aucstream|process)_[a-z0-9_]*[a-z0-9]", family.name), family.name
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+    assert {
+        "aucstream_build_info",
+        "aucstream_durability_info",
+        "aucstream_ready",
+        "aucstream_queue_rows",
+        "aucstream_journal_lag_rows",
+        "aucstream_journal_commit_seconds",
+        "aucstream_replayed_rows",
+        "aucstream_model_auc",
+        "aucstream_model_auc_low",
+        "aucstream_model_snapshot_failures",
+        "process_resident_memory_bytes",
+        "process_cpu_seconds",
+        "process_open_fds",
+        "process_start_time_seconds",
+    } <= names
+
+
+@pytest.mark.skipif(promtool() is None, reason="no promtool; on Debian, .ci/tools fetches it as root")
+def test_promtool_finds_nothing(service: Running, model: str) -> None:
+    service.post(model, "learn-many", rows(50))
+    text = service.http.get("/metrics").content
+    tool = promtool()
+    assert tool is not None
+    checked = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
+
+
+def test_requests_are_counted_by_template_and_junk_shares_one_label(service: Running, model: str) -> None:
+    learn = {"route": "/v1/models/{name}/learn-one", "method": "POST"}
+    before = scraped(service)
+    for body in rows(5):
+        service.post(model, "learn-one", body)
+    service.raw(f"/v1/models/{model}/learn-one", b"{")
+    for number in range(20):
+        service.http.get(f"/junk/{number}?key=secret{number}")
+        service.http.get(f"/v1/models/junk-{number}")
+        service.http.get(f"/v1/models/x/junk-{number}")
+    service.http.request("PROPFIND", "/coffee")
+    service.http.request("POST", "/livez")
+    after = scraped(service)
+
+    def rise(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - before.get((name, tuple(sorted(labels.items()))), 0.0)
+
+    requests = "aucstream_http_requests_total"
+    assert rise(requests, **learn, status="2xx") == 5
+    assert rise(requests, **learn, status="4xx") == 1
+    assert rise("aucstream_http_request_duration_seconds_count", **learn) == 6
+    assert rise("aucstream_http_request_duration_seconds_bucket", **learn, le="+Inf") == 6
+    assert rise(requests, route="unmatched", method="GET", status="4xx") == 40
+    assert rise(requests, route="/v1/models/{name}", method="GET", status="4xx") == 20
+    assert rise(requests, route="unmatched", method="other", status="4xx") == 1
+    assert rise(requests, route="/livez", method="POST", status="4xx") == 1
+    assert value(after, "aucstream_http_requests_in_flight") == 1  # the scrape itself
+    labels = json.dumps([key for key in after if key[0] == requests])
+    assert "junk" not in labels
+    assert "secret" not in labels
+
+
+def test_a_model_is_measured_while_it_lives(service: Running) -> None:
+    service.create("measured", evaluation={"window": 100})
+    bodies = [{**body, "id": f"e{number}"} for number, body in enumerate(rows(300))]
+    service.post("measured", "learn-many", bodies)
+    service.post("measured", "learn-many", bodies[:10])
+    found = scraped(service)
+    evaluation = service.evaluation("measured")
+    assert value(found, "aucstream_model_examples_total", model="measured") == 300
+    assert value(found, "aucstream_model_positives_total", model="measured") == sum(body["label"] for body in bodies)
+    assert value(found, "aucstream_model_seq", model="measured") == 300
+    for over in ("window", "total"):
+        for member in ("auc", "auc_low", "auc_high"):
+            assert value(found, f"aucstream_model_{member}", model="measured", over=over) == evaluation[over][member]
+    assert value(found, "aucstream_model_auc_examples", model="measured", over="window") == 100
+    assert value(found, "aucstream_journal_commit_seconds_count") > 0
+    assert value(found, "aucstream_journal_lag_rows") == 0
+    assert value(found, "aucstream_ready") == 1
+    assert value(found, "aucstream_connections") >= 1
+    assert value(found, "aucstream_model_pending", model="measured") == 0
+    assert value(found, "aucstream_model_rows_total", model="measured", outcome="learned") == 300
+    assert value(found, "aucstream_model_rows_total", model="measured", outcome="duplicates") == 10
+    service.http.delete("/v1/models/measured")
+    assert "measured" not in service.http.get("/metrics").text
+
+
+def entries(service: Running, request_id: str) -> list[dict[str, Any]]:
+    """Return the lines of the log with a request id; each line of the log must be a JSON object."""
+    until = time.monotonic() + 5
+    while request_id not in service.log and time.monotonic() < until:
+        time.sleep(0.02)
+    found = [json.loads(line) for line in service.log.splitlines()]
+    return [entry for entry in found if entry.get("request_id") == request_id]
+
+
+def test_a_request_is_one_json_line_without_what_it_carried(service: Running, model: str) -> None:
+    body = lines([{"features": {"feature-secret": 1.25e-7}, "label": 1, "id": "event-secret"}] * 3)
+    answer = service.raw(
+        f"/v1/models/{model}/learn-many?on_error=skip",
+        body,
+        {
+            **NDJSON,
+            "X-Request-ID": "one-line",
+            "Authorization": "Bearer key-secret",
+            "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        },
+    )
+    (entry,) = entries(service, "one-line")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry.pop("time"))
+    assert 0 < entry.pop("seconds") < 60
+    assert entry == {
+        "level": "info",
+        "logger": "aucstream.access",
+        "request_id": "one-line",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        "route": "/v1/models/{name}/learn-many",
+        "method": "POST",
+        "status": 200,
+        "bytes_in": len(body),
+        "bytes_out": len(answer.content),
+        "model": model,
+        "rows": 3,
+    }
+    for path in ("/v1/models/name-secret", "/v1/models/%22%0A/evaluation", f"/v1/models/{model}", "/path-secret"):
+        service.http.get(path, headers={"X-Request-ID": "reads"})
+    service.http.get("/livez", headers={"X-Request-ID": "last"})
+    entries(service, "last")
+    assert [(entry["route"], entry["model"], entry["status"]) for entry in entries(service, "reads")] == [
+        ("/v1/models/{name}", None, 404),
+        ("/v1/models/{name}/evaluation", None, 404),
+        ("/v1/models/{name}", model, 200),
+        ("unmatched", None, 404),
+    ]
+    assert "secret" not in service.log
+
+
+def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:
+    log = logging.getLogger("aucstream")
+    told = {}
+    for form in ("json", "text"):
+        stream = io.StringIO()
+        with logging_to(stream, form, "warning", access=False) as access:
+            assert access is None
+            log.info("quiet")
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.warn("value-secret", RuntimeWarning, stacklevel=1)  # as of a vocabulary that is full
+            logging.getLogger("asyncio").error("never retrieved\nfuture: ValueError('value-secret')")
+            try:
+                float("value-secret")
+            except ValueError as error:
+                log.critical("model %s: it is set aside", "m", exc_info=error, extra={"request_id": "id"})
+        told[form] = stream.getvalue()
+        assert "secret" not in told[form]
+        assert "quiet" not in told[form]
+    warned, _, entry = map(json.loads, told["json"].splitlines())
+    assert warned["message"].startswith("RuntimeWarning at ")
+    assert (entry["level"], entry["message"], entry["request_id"]) == ("critical", "model m: it is set aside", "id")
+    assert entry["error"]["type"] == "ValueError"
+    assert "test_metrics.py" in entry["error"]["at"]
+    assert re.search(r"\S+Z CRITICAL aucstream: model m: it is set aside request_id=id \(ValueError at ", told["text"])
+
+
+def test_a_log_that_nobody_reads_loses_lines_and_counts_them() -> None:
+    class Stuck(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.reading = threading.Event()
+
+        def write(self, text: str) -> int:
+            self.reading.wait()
+            return super().write(text)
+
+    stream = Stuck()
+    sink = Sink(stream)
+    sink.put("first\n")
+    time.sleep(3 * COLLECT_SECONDS)  # the writer has taken it and waits
+    for _ in range(MOST_LINES + 7):
+        sink.put("line\n")
+    assert sink.dropped == 7
+    stream.reading.set()
+    sink.close()
+    assert stream.getvalue().count("\n") == MOST_LINES + 1

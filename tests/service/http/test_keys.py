@@ -1,0 +1,341 @@
+"""API keys: the file, the commands, and what each role may call."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from aucstream.cli.commands import app as commands
+from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.http.admission import OPEN
+from aucstream_service.ops.main import main
+from aucstream_service.ops.openapi import document
+from aucstream_service.settings import Settings
+from aucstream_service.storage import api_keys as keys
+from aucstream_service.storage.api_keys import BadKeys, Keyring, Role
+from tests.service.running import JSON, NDJSON, ROOT, Local, problem
+
+OWN = "0123456789abcdef" * 4
+
+
+class Keyed(Local):
+    """A service with one key of each role and one of the operator's own."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.file = data_dir / "keys.json"
+        self.keys = {role: keys.create(self.file, role, role.name)[1] for role in Role}
+        super().__init__(data_dir, admin_key=OWN)
+        self.http.headers["Authorization"] = f"Bearer {self.keys[Role.ADMIN]}"
+
+    def asked(self, method: str, path: str, key: str | None, body: Any = None) -> httpx.Response:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return httpx.request(method, f"{self.http.base_url}{path}", headers=headers, json=body)
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    running = Keyed(tmp_path_factory.mktemp("keyed") / "data")
+    assert running.create("m").status_code == 201
+    yield running
+    running.stop()
+
+
+# ---- what a role may call -----------------------------------------------------------------------
+
+FEATURES = {"features": {"a": 1}}
+LEARN = {**FEATURES, "label": 1}
+CALLS: list[tuple[str, str, Any, Role]] = [
+    ("GET", "/v1/models", None, Role.READ),
+    ("GET", "/v1/models/m", None, Role.READ),
+    ("GET", "/v1/models/m/evaluation", None, Role.READ),
+    ("GET", "/v1/models/m/roc", None, Role.READ),
+    ("GET", "/v1/models/m/weights", None, Role.READ),
+    ("GET", "/no-such-path", None, Role.READ),
+    ("POST", "/v1/models/m/predict-one", FEATURES, Role.READ),
+    ("POST", "/v1/models/m/predict-many", [FEATURES], Role.READ),
+    ("POST", "/v1/models/m/predict-one", {**FEATURES, "id": "x"}, Role.WRITE),
+    ("POST", "/v1/models/m/predict-many", [FEATURES, {**FEATURES, "id": "y"}], Role.WRITE),
+    ("POST", "/v1/models/m/learn-one", LEARN, Role.WRITE),
+    ("POST", "/v1/models/m/learn-many", [LEARN], Role.WRITE),
+    ("PUT", "/v1/models/m", {"algorithm": "solam"}, Role.ADMIN),
+    ("GET", "/v1/models/m/snapshot", None, Role.ADMIN),
+    ("DELETE", "/v1/models/none", None, Role.ADMIN),
+    ("DELETE", "/v1/models/m/events?id=x", None, Role.ADMIN),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "least"), CALLS)
+def test_a_role_may_call_what_is_its_own_and_no_more(
+    keyed: Keyed, method: str, path: str, body: Any, least: Role
+) -> None:
+    for role, key in keyed.keys.items():
+        answer = keyed.asked(method, path, key, body)
+        if role >= least:
+            assert answer.status_code not in (401, 403), (role, answer.text)
+        else:
+            document = problem(answer, 403, "forbidden")
+            assert least.name.lower() in document["detail"]
+            assert f'scope="{least.name.lower()}"' in answer.headers["www-authenticate"]
+    assert keyed.asked(method, path, OWN, body).status_code not in (401, 403)
+    anonymous = keyed.asked(method, path, None, body)
+    problem(anonymous, 401, "unauthorized")
+    assert anonymous.headers["www-authenticate"] == 'Bearer realm="aucstream"'
+
+
+def test_a_line_with_an_id_needs_the_role_even_where_bad_lines_are_skipped(keyed: Keyed) -> None:
+    lines = b'{"features":{"a":1}}\n{"features":{"a":1},"id":"z"}\n'
+    headers = {**NDJSON, "Authorization": f"Bearer {keyed.keys[Role.READ]}"}
+    problem(keyed.raw("/v1/models/m/predict-many?on_error=skip", lines, headers), 403, "forbidden")
+
+
+def test_the_description_names_the_role_of_every_call(keyed: Keyed) -> None:
+    described = json.loads(document())
+    assert set(described["components"]["securitySchemes"]) == {"bearer", "header"}
+    for method, path, _, least in CALLS:
+        operations = described["paths"].get(path.partition("?")[0].replace("/m", "/{name}", 1), {})
+        if least is Role.WRITE and "predict" in path:
+            continue  # its body decides
+        if method.lower() in operations and path != "/v1/models":
+            assert operations[method.lower()]["security"] == [
+                {"bearer": [least.name.lower()]},
+                {"header": [least.name.lower()]},
+            ]
+    for path in OPEN & set(described["paths"]):
+        assert described["paths"][path]["get"]["security"] == []
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+def test_health_and_pages_are_open(keyed: Keyed, path: str) -> None:
+    assert keyed.asked("GET", path, None).status_code == 200
+
+
+def test_a_key_may_come_in_either_header(keyed: Keyed) -> None:
+    key = keyed.keys[Role.READ]
+    url = f"{keyed.http.base_url}/v1/models"
+    for headers in ({"X-API-Key": key}, {"Authorization": f"bearer {key}"}, {"Authorization": f"BEARER  {key}"}):
+        assert httpx.get(url, headers=headers).status_code == 200
+    for headers in (
+        {"Authorization": f"Basic {key}"},
+        {"Authorization": "Bearer"},
+        {"X-API-Key": ""},
+        {"X-API-Key": key[:-1]},
+        {"X-API-Key": key[:-1] + ("a" if key[-1] != "a" else "b")},
+        {"Authorization": "Bearer nonsense", "X-API-Key": key},
+        {"X-API-Key": "auc_" + "a" * 100_00},
+        {"X-API-Key": b"\xff\xfe" * 20},
+    ):
+        problem(httpx.get(url, headers=headers), 401, "unauthorized")
+
+
+def test_a_refusal_does_not_wait_for_the_body(keyed: Keyed) -> None:
+    with socket.create_connection(("127.0.0.1", keyed.http.base_url.port or 0)) as connection:
+        connection.settimeout(10)
+        connection.sendall(
+            b"POST /v1/models/m/learn-one HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 401")
+
+
+# ---- the file and the commands ------------------------------------------------------------------
+
+
+def test_keys_come_and_go_while_the_service_runs(keyed: Keyed) -> None:
+    runner = CliRunner()
+    data_dir = str(keyed.file.parent)
+    made = runner.invoke(commands, ["keys", "create", "--data-dir", data_dir, "--role", "write", "--name", "gateway"])
+    assert made.exit_code == 0, made.output
+    text = made.stdout.strip()
+    assert text.startswith("auc_")
+    assert keyed.asked("POST", "/v1/models/m/learn-one", text, LEARN).status_code == 200
+    id_ = text[4:12]
+    listed = runner.invoke(commands, ["keys", "list", "--data-dir", data_dir, "--json"])
+    entry = json.loads(listed.stdout.splitlines()[-1])
+    assert (entry["id"], entry["role"], entry["name"]) == (id_, "write", "gateway")
+    told = runner.invoke(commands, ["keys", "list", "--data-dir", data_dir]).stdout  # no terminal: no box
+    assert told.splitlines()[-1].split("\t")[:3] == [id_, "write", "gateway"]
+    for shown in (listed.stdout, keyed.file.read_text()):
+        assert text not in shown
+        assert text[13:] not in shown
+    assert stat.S_IMODE(keyed.file.stat().st_mode) == 0o600
+    assert runner.invoke(commands, ["keys", "revoke", id_, "--data-dir", data_dir]).exit_code == 0
+    problem(keyed.asked("POST", "/v1/models/m/learn-one", text, LEARN), 401, "unauthorized")
+    again = runner.invoke(commands, ["keys", "revoke", id_, "--data-dir", data_dir])
+    assert isinstance(again.exception, BadKeys)
+
+
+def test_an_event_stream_ends_when_its_key_is_revoked(keyed: Keyed) -> None:
+    runner = CliRunner()
+    data_dir = str(keyed.file.parent)
+    text = runner.invoke(commands, ["keys", "create", "--data-dir", data_dir, "--role", "read"]).stdout.strip()
+    headers = {"Authorization": f"Bearer {text}"}
+    with keyed.http.stream("GET", "/v1/models/m/events", headers=headers, timeout=20) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        next(lines)
+        assert runner.invoke(commands, ["keys", "revoke", text[4:12], "--data-dir", data_dir]).exit_code == 0
+        assert 'data: {"reason":"revoked"}' in list(lines)
+
+
+def test_a_damaged_file_accepts_no_key_and_says_so(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:
+    good = keyed.file.read_bytes()
+    try:
+        for bad in (b"", b"{}", b'{"format":2,"keys":[]}', b'{"format":1,"keys":[{"id":"x"}]}', b"[1]"):
+            keyed.file.write_bytes(bad)
+            with caplog.at_level(logging.ERROR, "aucstream"):
+                problem(keyed.asked("GET", "/v1/models", keyed.keys[Role.READ]), 401, "unauthorized")
+            assert "no key of it is accepted" in caplog.text
+            assert keyed.asked("GET", "/v1/models", OWN).status_code == 200
+            with pytest.raises(StartRefused):
+                Keyring(keyed.file).check()
+    finally:
+        keyed.file.write_bytes(good)
+    assert keyed.asked("GET", "/v1/models", keyed.keys[Role.READ]).status_code == 200
+
+
+def test_many_commands_at_once_lose_no_key(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "keys.json"
+    made: list[str] = []
+
+    def work() -> None:
+        made.extend(keys.create(file, Role.READ, "x")[0].id for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {key.id for key in keys.read(file)} == set(made)
+    assert len(made) == 20
+
+
+def test_without_its_last_key_a_service_stays_shut(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    ring = Keyring(file)
+    assert not ring.needed
+    key, text = keys.create(file, Role.ADMIN, "")
+    assert ring.needed
+    assert ring.role_of(text.encode()) is Role.ADMIN
+    keys.revoke(file, key.id)
+    assert ring.needed
+    assert ring.role_of(text.encode()) is None
+    assert Keyring(file).needed  # the empty file still says that keys are needed
+    file.unlink()
+    assert ring.needed
+
+
+def test_the_command_works_without_the_service_being_loaded(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "aucstream", "keys", "create", "--data-dir", str(tmp_path / "new"), "--role", "admin"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(told.stdout.strip()) == len("auc_") + 8 + 1 + 52
+    assert told.stdout.strip() not in told.stderr
+    assert [key.role for key in keys.read(tmp_path / "new" / "keys.json")] == [Role.ADMIN]
+
+
+# ---- start ---------------------------------------------------------------------------------------
+
+
+def test_an_admin_key_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(OWN + "\n")
+    assert Settings(admin_key_file=secret).own_key() == OWN
+    monkeypatch.setenv("AUCSTREAM_ADMIN_KEY", OWN)
+    settings = Settings()
+    assert settings.own_key() == OWN
+    assert OWN not in repr(settings)
+    with pytest.raises(StartRefused, match="got both"):
+        Settings(admin_key_file=secret).own_key()
+    for bad in ("short", "x" * 31, "x" * 40 + " y", "é" * 40):
+        with pytest.raises(StartRefused, match="32 random characters") as refused:
+            Settings(admin_key=bad).own_key()
+        assert bad not in str(refused.value)
+    monkeypatch.delenv("AUCSTREAM_ADMIN_KEY")
+    with pytest.raises(StartRefused, match="readable"):
+        Settings(admin_key_file=tmp_path / "none").own_key()
+
+
+def test_another_address_needs_a_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.CRITICAL, "aucstream"):
+        assert main(["--data-dir", str(tmp_path / "data"), "--host", "0.0.0.0"]) == 2
+    assert "aucstream keys create" in caplog.text
+    assert "--insecure" in caplog.text
+    Settings(host="0.0.0.0").check_start(keys=True)
+    file = tmp_path / "data" / "keys.json"
+    key, _ = keys.create(file, Role.ADMIN, "")
+    assert Keyring(file).check()
+    keys.revoke(file, key.id)
+    assert not Keyring(file).check()
+
+
+def test_names_are_told_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUCSTREAM_ALLOWED_HOSTS", "a.example, b.example")
+    assert Settings().allowed_hosts == ["a.example", "b.example"]
+    assert Settings(allowed_hosts=["c,d", "e"]).allowed_hosts == ["c", "d", "e"]
+
+
+# ---- the name that is called (DNS rebinding) -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    running = Local(tmp_path_factory.mktemp("open") / "data", allowed_hosts=["auc.example"])
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:9", 200),
+        ("127.0.0.1:8000", 200),
+        ("127.8.9.10", 200),
+        ("[::1]:8000", 200),
+        ("[::1]", 200),
+        ("10.1.2.3:80", 200),
+        ("auc.example", 200),
+        ("Auc.Example:8000", 200),
+        ("evil.example", 421),
+        ("evil.example:8000", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("auc.example.evil.example:80", 421),
+        ("", 421),
+        ("[evil.example]", 421),
+    ],
+)
+def test_without_keys_only_names_it_was_told_are_answered(open_service: Local, host: str, status: int) -> None:
+    for path in ("/livez", "/v1/models"):
+        answer = open_service.http.get(path, headers={"Host": host})
+        assert answer.status_code == status
+        if status == 421:
+            problem(answer, 421, "host-not-allowed")
+    learn = open_service.http.post("/v1/models/none/learn-one", json=LEARN, headers={**JSON, "Host": host})
+    assert learn.status_code == (404 if status == 200 else 421)
+
+
+def test_no_other_site_may_read_an_answer(open_service: Local) -> None:
+    for method, path in (("GET", "/v1/models"), ("OPTIONS", "/v1/models/m/learn-one"), ("OPTIONS", "/v1/models")):
+        answer = open_service.http.request(method, path, headers={"Origin": "https://evil.example"})
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_with_keys_any_name_is_answered(keyed: Keyed) -> None:
+    assert keyed.http.get("/v1/models", headers={"Host": "auc.internal:8000"}).status_code == 200
