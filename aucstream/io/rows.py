@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK_ROWS = 8_192  # 4,096 to 32,768 read equally fast; see benchmarks/bench_readers.py
+CHUNK_ROWS = 8_192  # 4,096 to 32,768 read equally fast; see benchmarks/speed/bench_readers.py
 
 Value = float | bool | str | list[str]
 NamedFeatures = dict[str | int, Value]

@@ -22,7 +22,7 @@ from aucstream import MBA, PSAM, Hashing, Pipeline, from_bytes
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.learners import mba
 from aucstream.snapshot import pack, unpack
-from benchmarks import simulation_mba
+from benchmarks.quality import simulation_mba
 from tests.data import unit_rows
 
 from . import agreement

@@ -1,6 +1,6 @@
 """Learning and scoring, row by row and by block, beside River and scikit-learn.
 
-    python benchmarks/bench_learn.py [--rounds 3] [--seconds 0.15] [--models SOLAM,FSAUC] [--json FILE] [ways ...]
+    python benchmarks/speed/bench_learn.py [--rounds 3] [--seconds 0.15] [--models SOLAM,FSAUC] [--json FILE] [ways ...]
 
 Ways: `rows` (learn_one, score_one and predict_proba_one over dicts), `learners` (learn_one of every learner),
 `blocks` (partial_fit).
@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from goals import note, write
 
 from aucstream.registry import LEARNERS as REGISTRY
+from benchmarks.goals import note, write
 
 Pass = Callable[[], int]  # one short pass; returns its rows
 

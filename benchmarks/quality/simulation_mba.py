@@ -1,6 +1,6 @@
 """The simulation study of the MBA paper (its Table II): sampled pairs by lam2, and all pairs, beside the optimum.
 
-    python benchmarks/simulation_mba.py [--sets 10] [--rows 20000]
+    python benchmarks/quality/simulation_mba.py [--sets 10] [--rows 20000]
 
 Gultekin, Saha, Ratnaparkhi, Paisley, "MBA: Mini-Batch AUC Optimization", 2018: two classes, each a mixture of
 k = 1, 2, 3 Gaussians N(m 1, I) in d dimensions, 20,000 rows, 10 % positive. d = 100 and the mixtures below are

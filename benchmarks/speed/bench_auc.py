@@ -1,6 +1,6 @@
 """Time of update and read: AUC against River's RollingROCAUC.
 
-    python benchmarks/bench_auc.py [--windows 10000 100000] [--river-rows 300] [--rows 200000]
+    python benchmarks/speed/bench_auc.py [--windows 10000 100000] [--river-rows 300] [--rows 200000]
 
 Both first fill their window. Then every row is followed by a read (the "update+read" of a
 dashboard or a drift detector); rates are rows a second of processor time, the best of three. Ratios travel between machines,
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from goals import note, write
 from river.metrics import RollingROCAUC
 
 from aucstream.metrics import AUC, FadingAUC
+from benchmarks.goals import note, write
 
 WANTED = {10_000: 10.0, 100_000: 30.0}  # times as fast as River
 

@@ -1,6 +1,6 @@
 """Which learner suits which stream: every learner at its defaults on streams of different nature.
 
-    python benchmarks/streams.py [--scenarios order,rare] [--systems solam,psam] [--orders 5] [--scale auto]
+    python benchmarks/quality/streams.py [--scenarios order,rare] [--systems solam,psam] [--orders 5] [--scale auto]
                                  [--jobs N] [--out DIR]
 
 Each model is `Pipeline(AutoScale(), learner)`, what a user gets who says nothing, unless `--scale` names another
@@ -20,13 +20,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from table_systems import one_thread
+from benchmarks.quality.table_systems import one_thread
 
 one_thread()
 
 import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
-from table_sets import Rows, Split, rows_of  # noqa: E402
+
+from benchmarks.quality.table_sets import Rows, Split, rows_of  # noqa: E402
 
 RIVER = "River scaled LR"
 PLAIN = "psam, plain running scaler"
@@ -245,7 +246,7 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--scale", default="auto", help="auto, l2, none, standard, scale+bounded, ...")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "out")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     page: list[str] = []

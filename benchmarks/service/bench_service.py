@@ -1,6 +1,6 @@
 """Requests a second of the hot calls, beside a bare ASGI application with the same body.
 
-    python benchmarks/bench_service.py [--seconds 0.5] [--rounds 12] [--connections 16] [--many 64]
+    python benchmarks/service/bench_service.py [--seconds 0.5] [--rounds 12] [--connections 16] [--many 64]
 
 Each server runs pinned to the first core, the client (one request at a time a connection) to the last. The bare application decodes the same body with msgspec into the same
 structure and answers as many bytes; it is what the protocol alone allows here. A ratio is of one round, in which the calls
@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
-from goals import note, write
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.goals import note, write
+
+ROOT = Path(__file__).parents[2]
 FEATURES = {f"feature_{number}": number * 0.37 - 2.0 for number in range(20)}
 LEARN = json.dumps({"features": FEATURES, "label": True}).encode()
 PREDICT = json.dumps({"features": FEATURES}).encode()

@@ -1,6 +1,6 @@
 """Why a figure of the tables is not the printed one: the same systems under other steps, scalings and splits.
 
-    python benchmarks/gaps.py [--only "OAM, last iterate;Splits of a9a"] [--orders 5] [--out DIR]
+    python benchmarks/quality/gaps.py [--only "OAM, last iterate;Splits of a9a"] [--orders 5] [--out DIR]
 
 Each group takes a set of differences that `tables.py report` marks and runs what could make them. AUC on held-out
 rows in percent, mean ± standard deviation over the orders, one pass unless epochs are named; nothing is tuned: a
@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 
-from table_systems import Params, System, one_thread, runner
+from benchmarks.quality.table_systems import Params, System, one_thread, runner
 
 one_thread()
 
 import numpy as np  # noqa: E402
-from table_sets import SETS, DataSet, split_of  # noqa: E402
 
 from aucstream.metrics.exact import area  # noqa: E402
+from benchmarks.quality.table_sets import SETS, DataSet, split_of  # noqa: E402
 
 RAW, STANDARD, BOTH = {"unit": False}, {"standardise": True, "unit": False}, {"standardise": True}
 HALF = replace(SETS["a9a"], test=None)  # the training file alone, 80 / 20
@@ -206,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=lambda text: [name.strip() for name in text.split(";")], default=list(GROUPS))
     parser.add_argument("--orders", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "out")
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(GROUPS)
     if unknown:

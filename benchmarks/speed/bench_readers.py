@@ -1,6 +1,6 @@
 """Readers: MB/s of decompressed text, next to the parsers that others would use.
 
-    python benchmarks/bench_readers.py [--mb 20] [--repeat 3]
+    python benchmarks/speed/bench_readers.py [--mb 20] [--repeat 3]
 
 Files are generated, so that nothing has to be fetched: sparse 0/1 rows (as a9a), bag-of-words
 rows, dense decimals with up to 17 digits, tables of numbers and of words. The best of `--repeat`
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from goals import note
-from goals import write as write_goals
 from sklearn.datasets import load_svmlight_file
 
 from aucstream.io import read
+from benchmarks.goals import note
+from benchmarks.goals import write as write_goals
 
 CLOSEST = ("pandas read_csv to dicts", "msgspec alone (untyped)")  # the fastest that is kept and fits
 Run = Callable[[], object]

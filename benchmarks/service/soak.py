@@ -1,6 +1,6 @@
 """A long run of the service: rows learned and predicted without end, and what its memory and files do meanwhile.
 
-python benchmarks/soak.py --rows 10000000 --predictions 1000000 --minutes 15
+python benchmarks/service/soak.py --rows 10000000 --predictions 1000000 --minutes 15
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One pass over an svmlight file, parsing included, beside Vowpal Wabbit's own pass over the same rows.
 
-    python benchmarks/bench_files.py [--rounds 5] [--json FILE]
+    python benchmarks/speed/bench_files.py [--rounds 5] [--json FILE]
 
 Each contestant runs in a process of its own, one after the other in each round; a round's ratio is that of its two
 neighbours in time. Counted is processor time, of all threads (VW parses in a second one): of VW from its start to
@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from goals import note
-from goals import write as write_goals
+
+from benchmarks.goals import note
+from benchmarks.goals import write as write_goals
 
 SHAPES = {"14 of 123": (50_000, 14, 123), "100 of 1,000": (20_000, 100, 1_000)}
 OURS = ("SOLAM", "PSAM")

@@ -1,6 +1,6 @@
 """How long the service takes to start, what it weighs, and what a bulk of rows does to a prediction meanwhile.
 
-    python benchmarks/bench_life.py [--starts 5] [--rows 50000] [--bulks 5]
+    python benchmarks/service/bench_life.py [--starts 5] [--rows 50000] [--bulks 5]
 
 Starts are of an empty data directory with warm kernels, each a fresh process beside an import of FastAPI and
 numba alone. Latencies are of predict-one on one connection, every 5 ms: quiet, and while one learn-many of
@@ -22,9 +22,10 @@ import time
 from pathlib import Path
 
 import httpx
-from bench_bulk import NDJSON, rows_of
-from bench_service import PREDICT, free_port, processor_seconds, request, spread, started
-from goals import note, write
+
+from benchmarks.goals import note, write
+from benchmarks.service.bench_bulk import NDJSON, rows_of
+from benchmarks.service.bench_service import PREDICT, free_port, processor_seconds, request, spread, started
 
 PEER = "import fastapi, uvicorn, numba, numpy"
 

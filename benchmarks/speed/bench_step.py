@@ -1,6 +1,6 @@
 """SOLAM's compiled block of dense rows beside the same step in C (`step.c`, gcc -O3 -march=native).
 
-    python benchmarks/bench_step.py [--repeat 60]
+    python benchmarks/speed/bench_step.py [--repeat 60]
 
 Both run in one process in turns on the same arrays, and end with the same scores, to rounding; the least processor
 time of each counts. Needs gcc.
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from goals import note, write
 
 from aucstream import SOLAM
 from aucstream.block import Block, Form
+from benchmarks.goals import note, write
 
 ROWS = 1000
 

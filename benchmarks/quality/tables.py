@@ -1,7 +1,7 @@
 """The papers' comparisons on real data: every system, tuned and at its defaults, beside the published values.
 
-    python benchmarks/tables.py run    [--sets a9a,german] [--systems "PSAM;SOLAM l2"] [--orders 5] [--jobs N] [--out DIR]
-    python benchmarks/tables.py report [--out DIR] [--page FILE.md]
+    python benchmarks/quality/tables.py run    [--sets a9a,german] [--systems "PSAM;SOLAM l2"] [--orders 5] [--jobs N] [--out DIR]
+    python benchmarks/quality/tables.py report [--out DIR] [--page FILE.md]
 
 `run` appends one JSON line a task to DIR/tables.jsonl and skips what is there: it can be stopped and
 started again. `report` writes DIR/tables.md, and plots of AUC against examples and against seconds.
@@ -28,13 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from table_systems import SYSTEMS, Params, System, one_thread, runner, seconds_of
+from benchmarks.quality.table_systems import SYSTEMS, Params, System, one_thread, runner, seconds_of
 
 one_thread()
 
 import numpy as np  # noqa: E402
-from table_network import NETWORK_SETS, network_split  # noqa: E402
-from table_sets import SETS, split, tuning_split  # noqa: E402
+
+from benchmarks.quality.table_network import NETWORK_SETS, network_split  # noqa: E402
+from benchmarks.quality.table_sets import SETS, split, tuning_split  # noqa: E402
 
 FOLDER = Path(__file__).parent
 TUNING_ROWS = 20_000
@@ -318,7 +319,7 @@ def plots(done: dict[str, dict[str, Any]], out: Path) -> list[Path]:
 
 def report(arguments: argparse.Namespace) -> None:
     """Write the page of all results so far."""
-    from run import machine
+    from benchmarks.run import machine
 
     done = results(arguments.out)
     facts = machine()
@@ -340,7 +341,7 @@ def report(arguments: argparse.Namespace) -> None:
         + ".",
         "",
         "```sh",
-        "python benchmarks/tables.py run && python benchmarks/tables.py report",
+        "python benchmarks/quality/tables.py run && python benchmarks/quality/tables.py report",
         "```",
         "",
     ]
@@ -367,7 +368,7 @@ def main() -> None:
     parser.add_argument("--systems", type=lambda text: [s.strip() for s in text.split(";")], default=list(BY_NAME))
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--out", type=Path, default=FOLDER / "out")
+    parser.add_argument("--out", type=Path, default=FOLDER.parent / "out")
     parser.add_argument("--page", type=Path, default=None)
     arguments = parser.parse_args()
     unknown = [name for name in arguments.sets if name not in SETS] + [n for n in arguments.systems if n not in BY_NAME]

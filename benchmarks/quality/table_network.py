@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
-from table_sets import Split, split, unit_rows
+
+from benchmarks.quality.table_sets import Split, split, unit_rows
 
 NETWORK_SETS = ("a9a", "w8a", "german", "diabetes", "splice", "svmguide3")
 UNITS, STEPS, BATCH = 100, 2000, 200

@@ -1,6 +1,6 @@
 """What an import costs, and the state of each learner in bytes a feature.
 
-    python benchmarks/bench_imports.py [--rounds 5]
+    python benchmarks/speed/bench_imports.py [--rounds 5]
 
 Each import in a fresh interpreter, with compiled kernels cached; seconds of wall and of processor, the least and
 the median. The state: what a learner's saved arrays grow by from 1,000 to 2,000 features, its buffered rows aside.
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 import numpy as np
-from goals import note, write
+
+from benchmarks.goals import note, write
 
 IMPORTS = ("import aucstream", "from aucstream import SOLAM", "from aucstream import Pipeline", "import river.metrics")
 WANTED = {"import aucstream": 0.3, "from aucstream import SOLAM": 1.2}  # seconds

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from table_sets import Rows
+
+from benchmarks.quality.table_sets import Rows
 
 Params = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Rows a second of learn-many beside decoding alone, of Arrow beside NDJSON, and of the replay of what was learned.
 
-    python benchmarks/bench_bulk.py [--rows 50000] [--rounds 5]
+    python benchmarks/service/bench_bulk.py [--rows 50000] [--rounds 5]
 
 Every figure is processor time: of the server's process for a request, of a fresh process for decoding alone
 (msgspec, into the very structure of a learn-one body) of the same lines. Rows of "NDJSON" and "Arrow" have the same
@@ -23,8 +23,9 @@ import time
 from pathlib import Path
 
 import httpx
-from bench_service import ROOT, free_port, processor_seconds, spread, started
-from goals import note, write
+
+from benchmarks.goals import note, write
+from benchmarks.service.bench_service import ROOT, free_port, processor_seconds, spread, started
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}

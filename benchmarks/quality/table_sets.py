@@ -13,7 +13,7 @@ from scipy import sparse
 from aucstream.block import joined
 from aucstream.io import read
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 Rows = sparse.csr_array
 Split = tuple[Rows, np.ndarray, Rows, np.ndarray]
 

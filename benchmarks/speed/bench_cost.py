@@ -1,6 +1,6 @@
 """Cost of a step: microseconds a row and bytes a feature, at fixed non-zeros and growing width.
 
-    python benchmarks/bench_cost.py [--learners solam,psam] [--seconds 0.5]
+    python benchmarks/speed/bench_cost.py [--learners solam,psam] [--seconds 0.5]
 
 Rows have 14 non-zeros, as a9a has; the same rows at every width: their 123 columns lie scattered over d. So what
 differs between widths is what a step does for columns that are not in its row. (Rows whose columns are new all the
@@ -16,7 +16,7 @@ import argparse
 import time
 from typing import Any
 
-from table_systems import one_thread
+from benchmarks.quality.table_systems import one_thread
 
 one_thread()
 

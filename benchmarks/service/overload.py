@@ -1,6 +1,6 @@
 """What the service does at a multiple of the load it can sustain.
 
-    python benchmarks/overload.py [--seconds 10] [--times 4] [--rows 100]
+    python benchmarks/service/overload.py [--seconds 10] [--times 4] [--rows 100]
 
 First it measures how many learn-many requests a second are answered when a few connections each wait
 for their answers. Then it offers `--times` as many, at their times whether or not earlier ones were
@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FLAGS = ["--max-queue-rows", "20000", "--max-connections", "200"]
 
 
