@@ -173,6 +173,17 @@ def test_benchmarks_that_a_page_names_exist():
     assert {name for name in named if not (ROOT / name).is_file()} == set()
 
 
+def test_the_walks_of_the_architecture_stop_at_files():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:aucstream|service|tests)/[\w./]*)`", text))
+    assert len(named) > 20
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+    for walk in text.split("\n## Walk")[1:]:
+        stops = re.findall(r"(?m)^(\d+)\. `[\w/]+\.py`: ", walk.split("\n## ")[0])
+        assert [int(number) for number in stops] == list(range(1, len(stops) + 1))
+        assert 3 <= len(stops) <= 10
+
+
 def test_every_page_for_users_is_named_in_the_readme():
     readme = (ROOT / "README.md").read_text()
     assert [name for name in names(PAGES[1:]) if f"({name})" not in readme] == []

@@ -1,6 +1,8 @@
 """Batch references: exact minimisers of pairwise objectives over a fixed set of rows.
 
 Each name is loaded when it is first used.
+
+May import `learners/_base`, `features`, `metrics`, `kernels` and below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Encoders, scalers and feature maps; each name is loaded when it is first used."""
+"""Encoders, scalers and feature maps; each name is loaded when it is first used.
+
+May import `native`, `kernels` and below.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """Metrics of ranking on streams: exact, bounded, on raw scores.
 
-`AUC(window=n)` is exact over the last n rows; `AUC()` covers the whole stream in bounded memory,
-within 1e-4; `FadingAUC` forgets smoothly; `PairedAUC` compares two scores on the same rows.
-The first three are River metrics. Each is loaded when it is first used: River's metrics take a second.
+`AUC(window=n)` is exact over the last n rows; `AUC()` covers the whole stream in bounded memory, within 1e-4;
+`FadingAUC` forgets smoothly; `PairedAUC` compares two scores on the same rows. The first three are River metrics.
+Each is loaded when it is first used: River's metrics take a second.
+
+May import `kernels` and below.
 """
 
 from __future__ import annotations
