@@ -37,8 +37,8 @@ _noted: list[Goal] = []
 
 def note(what: str, values: Iterable[float], wanted: float, *, at_most: bool = False) -> None:
     """Note the values of all rounds."""
-    found = sorted(values)
-    _noted.append(Goal(what, statistics.median(found), found[0], found[-1], wanted, at_most))
+    ordered = sorted(values)
+    _noted.append(Goal(what, statistics.median(ordered), ordered[0], ordered[-1], wanted, at_most))
 
 
 def write() -> None:

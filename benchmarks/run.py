@@ -68,36 +68,36 @@ def run(name: str, options: list[str]) -> dict[str, Any]:
     if name in ("learn", "files"):
         command += ["--json", str(figures)]
     start, before = time.perf_counter(), os.times()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, goals.FILE: str(reached)})
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, goals.FILE: str(reached)})
     after = os.times()
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "command": " ".join(["python", f"benchmarks/{script}", *options]),
-        "exit": done.returncode,
+        "exit": process.returncode,
         "wall_seconds": time.perf_counter() - start,
         "processor_seconds": after.children_user
         + after.children_system
         - before.children_user
         - before.children_system,
         "machine": machine(),
-        "output": done.stdout,
+        "output": process.stdout,
     }
-    told["goals"] = goals.read(reached)
+    record["goals"] = goals.read(reached)
     reached.unlink(missing_ok=True)
     if figures.exists():
-        told["figures"] = json.loads(figures.read_text())
+        record["figures"] = json.loads(figures.read_text())
         figures.unlink()
-    (OUT / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
-    return told
+    (OUT / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
 
 
-def section(name: str, told: dict[str, Any]) -> str:
+def section(name: str, record: dict[str, Any]) -> str:
     """Return one benchmark's part of the report."""
-    text = told["output"].strip()
+    text = record["output"].strip()
     if name in ("auc", "bulk", "life"):  # columns of plain text
         text = f"```\n{text}\n```"
-    spent = f"{told['wall_seconds']:.0f} s of wall, {told['processor_seconds']:.0f} s of processor time"
-    failed = "" if told["exit"] == 0 else f"\n\n**Failed with exit code {told['exit']}.**"
-    return f"## {name}\n\n`{told['command']}`: {spent}.{failed}\n\n{text}\n"
+    spent = f"{record['wall_seconds']:.0f} s of wall, {record['processor_seconds']:.0f} s of processor time"
+    failed = "" if record["exit"] == 0 else f"\n\n**Failed with exit code {record['exit']}.**"
+    return f"## {name}\n\n`{record['command']}`: {spent}.{failed}\n\n{text}\n"
 
 
 def main() -> int:
@@ -105,19 +105,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=", ".join(QUICK))
     parser.add_argument("--quick", action="store_true", help="a look in a few minutes, not figures to quote")
-    told = parser.parse_args()
-    unknown = set(told.names) - set(QUICK)
+    options = parser.parse_args()
+    unknown = set(options.names) - set(QUICK)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     OUT.mkdir(exist_ok=True)
     parts = ["# Benchmarks\n\n" + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n"]
     failed = 0
     reached: list[goals.Goal] = []
-    for name in told.names or QUICK:
-        done = run(name, QUICK[name] if told.quick else [])
-        failed |= done["exit"] != 0
-        parts.append(section(name, done))
-        reached += done["goals"]
+    for name in options.names or QUICK:
+        record = run(name, QUICK[name] if options.quick else [])
+        failed |= record["exit"] != 0
+        parts.append(section(name, record))
+        reached += record["goals"]
     if reached:
         parts[1:1] = [f"## Goals\n\n{goals.table(reached)}\n![Goals](goals.svg)\n"]
         goals.draw(reached, OUT / "goals.svg")

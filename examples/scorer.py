@@ -20,8 +20,8 @@ def main() -> None:
     options = parser.parse_args()
     with Client(options.url, retry=Retry(deadline=5)) as client:
         for features, label in itertools.islice(datasets.Phishing(), 5):
-            told = client.predict_one(options.model, features)
-            print(f"score {told.score:+.3f}  probability {told.probability:.3f}  (label {label})")
+            prediction = client.predict_one(options.model, features)
+            print(f"score {prediction.score:+.3f}  probability {prediction.probability:.3f}  (label {label})")
         window = client.evaluation(options.model).window
         print(f"AUC over the last {window.examples} examples: {window.auc}")
 

@@ -166,7 +166,7 @@ GROUPS: dict[str, Group] = {
 
 def figure(line: Line, column: Column, orders: int) -> str:
     """Return mean ± standard deviation of the AUC, or what refused."""
-    found = []
+    areas = []
     system = System(line.label, line.algorithm, epochs=line.epochs)
     for order in range(orders):
         X, y, test_X, test_y = split_of(column.rows, order)
@@ -175,8 +175,8 @@ def figure(line: Line, column: Column, orders: int) -> str:
         scores = model.score(X if column.learned_rows else test_X)
         if not np.isfinite(scores).all():
             return "not finite"
-        found.append(100.0 * area(y if column.learned_rows else test_y, scores).auc)
-    return f"{mean(found):.2f} ± {stdev(found):.2f}" if len(found) > 1 else f"{found[0]:.2f}"
+        areas.append(100.0 * area(y if column.learned_rows else test_y, scores).auc)
+    return f"{mean(areas):.2f} ± {stdev(areas):.2f}" if len(areas) > 1 else f"{areas[0]:.2f}"
 
 
 def table(name: str, group: Group, orders: int) -> list[str]:

@@ -85,14 +85,14 @@ def main() -> None:
     for k in MIXTURES:
         samples = [sample(k, options.rows, seed) for seed in range(options.sets)]
         for rate in (0.01, 0.1, 1.0):
-            found: dict[float, list[float]] = {lam2: [] for lam2 in PENALTIES}
+            areas: dict[float, list[float]] = {lam2: [] for lam2 in PENALTIES}
             for seed, (X, y) in enumerate(samples):
                 model = MBA(sampled_pairs=round(rate * options.rows), seed=seed).fit(X, y)
                 for lam2 in PENALTIES:
                     model.lam2 = lam2
                     model.solve()
-                    found[lam2].append(auc(model.coefficients(), k))
-            cells = [str(k), f"{rate:.0%}", PAPER[k, rate], *(spread(found[lam2]) for lam2 in PENALTIES)]
+                    areas[lam2].append(auc(model.coefficients(), k))
+            cells = [str(k), f"{rate:.0%}", PAPER[k, rate], *(spread(areas[lam2]) for lam2 in PENALTIES)]
             print("| " + " | ".join(cells) + " |", flush=True)
         exact[k] = [auc(MBA().fit(X, y).coefficients(), k) for X, y in samples]
     print("\nAll pairs, lam2 auto, beside the optimum\n")

@@ -90,8 +90,8 @@ def rare(share: float) -> Stream:
         X, y, test_X, test_y = official("a9a.svm.gz", "a9a.t.svm.gz", order_kept=False)(order)
         positive = np.flatnonzero(y > 0)
         negative = np.flatnonzero(y < 0)
-        kept = positive[: round(share / (1.0 - share) * negative.size)]
-        rows = np.sort(np.concatenate([kept, negative]))
+        thinned = positive[: round(share / (1.0 - share) * negative.size)]
+        rows = np.sort(np.concatenate([thinned, negative]))
         return X[rows], y[rows], test_X, test_y
 
     return stream
@@ -254,7 +254,7 @@ def main() -> None:
         for scenario in arguments.scenarios:
             streams = list(SCENARIOS[scenario])
             systems = [*arguments.systems, *([PLAIN] if scenario == "order" else [])]
-            asked = {
+            futures = {
                 (name, system, order): pool.submit(measure, scenario, name, order, system, arguments.scale)
                 for name in streams
                 for order in range(1 if name in ONE_ORDER else arguments.orders)
@@ -265,9 +265,9 @@ def main() -> None:
             for system in systems:
                 cells = []
                 for name in streams:
-                    got = [100.0 * task.result() for (n, s, _), task in asked.items() if (n, s) == (name, system)]
-                    spread = f" ± {statistics.stdev(got):.1f}" if len(got) > 1 else ""
-                    cells.append(f"{statistics.mean(got):.1f}{spread}" if got and got[0] == got[0] else "")
+                    areas = [100.0 * task.result() for (n, s, _), task in futures.items() if (n, s) == (name, system)]
+                    spread = f" ± {statistics.stdev(areas):.1f}" if len(areas) > 1 else ""
+                    cells.append(f"{statistics.mean(areas):.1f}{spread}" if areas and areas[0] == areas[0] else "")
                 page.append(f"| {system} | {' | '.join(cells)} |")
             page.append("")
             (arguments.out / "streams.md").write_text("\n".join(page))

@@ -43,7 +43,7 @@ class DataSet:
     def preparation(self) -> list[str]:
         """The preparation in words."""
         steps = {"one-hot": self.one_hot, "standardised columns": self.standardise, "unit rows": self.unit}
-        return [step for step, taken in steps.items() if taken] or ["raw rows"]
+        return [step for step, applied in steps.items() if applied] or ["raw rows"]
 
 
 SETS = {
@@ -130,6 +130,6 @@ def unit_rows(X: Rows) -> Rows:
     """Return rows of length 1; rows of zeros stay."""
     length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     length[length == 0.0] = 1.0
-    made = sparse.csr_array(sparse.diags_array(1.0 / length) @ X)
-    made.sort_indices()
-    return made
+    rows = sparse.csr_array(sparse.diags_array(1.0 / length) @ X)
+    rows.sort_indices()
+    return rows

@@ -79,18 +79,18 @@ def perform(task: Task) -> dict[str, Any]:
         X, y, test_X, test_y = tuning_split(task.set, TUNING_ROWS)
     else:
         X, y, test_X, test_y = (network_split if system.network else split)(task.set, task.order)
-    told: dict[str, Any] = {"key": task.key, "rows": len(y), "features": X.shape[1]}
+    result: dict[str, Any] = {"key": task.key, "rows": len(y), "features": X.shape[1]}
     try:
         runner(system, params, len(y)).learn(X[:64], y[:64])  # compiles
         model = runner(system, params, len(y))
         if task.kind == "curve":
-            told["curve"] = list(curve(model, X, y, test_X, test_y))
-            return told
-        told["seconds"] = seconds_of(lambda: model.learn(X, y))
-        told["auc"] = auc(test_y, model.score(test_X))
+            result["curve"] = list(curve(model, X, y, test_X, test_y))
+            return result
+        result["seconds"] = seconds_of(lambda: model.learn(X, y))
+        result["auc"] = auc(test_y, model.score(test_X))
     except Exception as error:  # a refusal is a result: the table shows it
-        told["error"] = f"{type(error).__name__}: {error}"[:300]
-    return told
+        result["error"] = f"{type(error).__name__}: {error}"[:300]
+    return result
 
 
 def curve(model: Any, X: Any, y: np.ndarray, test_X: Any, test_y: np.ndarray) -> Iterator[tuple[int, float, float]]:
@@ -122,7 +122,7 @@ def results(out: Path) -> dict[str, dict[str, Any]]:
     return {line["key"]: line for line in lines}
 
 
-def tasks(sets: list[str], systems: list[System], orders: int, done: dict[str, dict[str, Any]]) -> list[Task]:
+def tasks(sets: list[str], systems: list[System], orders: int, by_key: dict[str, dict[str, Any]]) -> list[Task]:
     """Return what can be run now: tests of tuned parameters once all of a grid is there."""
     ready: list[Task] = []
     for name in sets:
@@ -132,24 +132,24 @@ def tasks(sets: list[str], systems: list[System], orders: int, done: dict[str, d
             grid = [Task(name, system.name, json.dumps(c), 0, "tune") for c in system.combinations if c]
             ready += grid
             plans = [json.dumps({})]
-            if all(task.key in done for task in grid):
-                plans.append(json.dumps(best(name, system, done)))
+            if all(task.key in by_key for task in grid):
+                plans.append(json.dumps(best(name, system, by_key)))
             for params in plans:
                 ready += [Task(name, system.name, params, order, "test") for order in range(orders)]
             if name in CURVES and system.name in CURVE_SYSTEMS and len(plans) > 1:
                 ready.append(Task(name, system.name, plans[1], 0, "curve"))
-    return [task for task in dict.fromkeys(ready) if task.key not in done]
+    return [task for task in dict.fromkeys(ready) if task.key not in by_key]
 
 
-def best(name: str, system: System, done: dict[str, dict[str, Any]]) -> Params:
+def best(name: str, system: System, by_key: dict[str, dict[str, Any]]) -> Params:
     """Return the setting of the grid with the highest AUC; the first of equals."""
-    found: Params = {}
+    best_params: Params = {}
     highest = -1.0
     for params in system.combinations:
-        got = done.get(Task(name, system.name, json.dumps(params), 0, "tune").key, {}).get("auc")
-        if got is not None and got > highest:
-            found, highest = params, got
-    return found
+        area = by_key.get(Task(name, system.name, json.dumps(params), 0, "tune").key, {}).get("auc")
+        if area is not None and area > highest:
+            best_params, highest = params, area
+    return best_params
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -158,7 +158,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    done = results(out)
+    by_key = results(out)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
         ProcessPoolExecutor(arguments.jobs) as pool,
@@ -166,13 +166,13 @@ def run(arguments: argparse.Namespace) -> None:
         Progress(*columns) as progress,
     ):
         for stage in ("tuning and defaults", "tuned"):
-            ahead = tasks(arguments.sets, arguments.systems, arguments.orders, done)
+            ahead = tasks(arguments.sets, arguments.systems, arguments.orders, by_key)
             ahead.sort(key=lambda task: (task.set, task.order) if BY_NAME[task.system].network else ("", 0))
             bar = progress.add_task(stage, total=len(ahead))
             for future in as_completed([pool.submit(perform, task) for task in ahead]):
-                told = future.result()
-                done[told["key"]] = told
-                file.write(json.dumps(told) + "\n")
+                line = future.result()
+                by_key[line["key"]] = line
+                file.write(json.dumps(line) + "\n")
                 file.flush()
                 progress.advance(bar)
 
@@ -180,14 +180,14 @@ def run(arguments: argparse.Namespace) -> None:
 # -- the page ----------------------------------------------------------------------------------------
 
 
-def cell(name: str, system: System, params: Params, done: dict[str, dict[str, Any]]) -> tuple[str, float]:
+def cell(name: str, system: System, params: Params, by_key: dict[str, dict[str, Any]]) -> tuple[str, float]:
     """Return (mean ± sd in percent, mean seconds) over the orders that are there."""
-    found = [line for key, line in done.items() if _is_test(key, name, system.name, json.dumps(params))]
-    good = [100.0 * line["auc"] for line in found if not math.isnan(line.get("auc", math.nan))]
-    if not good or len(good) < len(found):
-        return "refused" if found else "", math.nan
+    matched = [line for key, line in by_key.items() if _is_test(key, name, system.name, json.dumps(params))]
+    good = [100.0 * line["auc"] for line in matched if not math.isnan(line.get("auc", math.nan))]
+    if not good or len(good) < len(matched):
+        return "refused" if matched else "", math.nan
     spread = statistics.stdev(good) if len(good) > 1 else 0.0
-    return f"{statistics.mean(good):.2f} ± {spread:.2f}", statistics.mean(line["seconds"] for line in found)
+    return f"{statistics.mean(good):.2f} ± {spread:.2f}", statistics.mean(line["seconds"] for line in matched)
 
 
 def _is_test(key: str, name: str, system: str, params: str) -> bool:
@@ -201,7 +201,7 @@ def published() -> dict[tuple[str, str], dict[str, str]]:
         return {(row["set"], row["system"]): row for row in csv.DictReader(file)}
 
 
-def table(name: str, done: dict[str, dict[str, Any]]) -> list[str]:
+def table(name: str, by_key: dict[str, dict[str, Any]]) -> list[str]:
     """Return the Markdown of one set."""
     known = published()
     X, y, _, test_y = split(name, 0)
@@ -216,9 +216,9 @@ def table(name: str, done: dict[str, dict[str, Any]]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for system in (each for each in SYSTEMS if not each.network):
-        params = best(name, system, done)
-        tuned, seconds = cell(name, system, params, done)
-        default, default_seconds = cell(name, system, {}, done)
+        params = best(name, system, by_key)
+        tuned, seconds = cell(name, system, params, by_key)
+        default, default_seconds = cell(name, system, {}, by_key)
         if not tuned and not default:
             continue
         row = known.get((name, system.name), {})
@@ -241,20 +241,20 @@ def difference(ours: str, printed: str) -> str:
 
     A printed value without a standard deviation counts as exact, and half of a last digit as the least deviation.
     """
-    found = PRINTED.match(printed)
-    if not found or not ours[:1].isdigit():
+    match = PRINTED.match(printed)
+    if not match or not ours[:1].isdigit():
         return ""
     value, deviation = (float(part) for part in ours.split(" ± "))
-    gap = value - float(found[1])
-    beyond = abs(gap) > 2.0 * math.hypot(max(deviation, 0.005), float(found[2] or 0.0))
+    gap = value - float(match[1])
+    beyond = abs(gap) > 2.0 * math.hypot(max(deviation, 0.005), float(match[2] or 0.0))
     return f"**{gap:+.2f}**" if beyond else f"{gap:+.2f}"
 
 
-def network_table(done: dict[str, dict[str, Any]]) -> list[str]:
+def network_table(by_key: dict[str, dict[str, Any]]) -> list[str]:
     """Return the Markdown of learners on the hidden layer of a trained network, beside the plain ones."""
     mapped = [system for system in SYSTEMS if system.network]
     names = {system.name for system in mapped}
-    orders = max(json.loads(key)[3] for key in done if json.loads(key)[1] in names) + 1
+    orders = max(json.loads(key)[3] for key in by_key if json.loads(key)[1] in names) + 1
     columns = [
         system for one in mapped for system in (BY_NAME.get(f"{one.algorithm} l2") or BY_NAME[one.algorithm], one)
     ]
@@ -270,7 +270,7 @@ def network_table(done: dict[str, dict[str, Any]]) -> list[str]:
         "|---" * (len(columns) + 1) + "|",
     ]
     for name in NETWORK_SETS:
-        cells = [cell(name, system, {}, done)[0] for system in columns]
+        cells = [cell(name, system, {}, by_key)[0] for system in columns]
         if cells[1]:
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return [*lines, ""]
@@ -280,19 +280,19 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def plots(done: dict[str, dict[str, Any]], out: Path) -> list[Path]:
+def plots(by_key: dict[str, dict[str, Any]], out: Path) -> list[Path]:
     """Draw hold-out AUC against examples and against seconds; return the files."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    made = []
+    files = []
     for name in CURVES:
         lines = {
-            json.loads(key)[1]: told["curve"]
-            for key, told in done.items()
-            if told.get("curve") and json.loads(key)[0] == name
+            json.loads(key)[1]: line["curve"]
+            for key, line in by_key.items()
+            if line.get("curve") and json.loads(key)[0] == name
         }
         if not lines:
             continue
@@ -313,18 +313,18 @@ def plots(done: dict[str, dict[str, Any]], out: Path) -> list[Path]:
         path = out / f"curves-{name}.png"
         figure.savefig(path, dpi=110)
         plt.close(figure)
-        made.append(path)
-    return made
+        files.append(path)
+    return files
 
 
 def report(arguments: argparse.Namespace) -> None:
     """Write the page of all results so far."""
     from benchmarks.run import machine
 
-    done = results(arguments.out)
+    by_key = results(arguments.out)
     facts = machine()
-    here = {json.loads(key)[0] for key in done}
-    orders = {json.loads(key)[3] for key in done}
+    here = {json.loads(key)[0] for key in by_key}
+    orders = {json.loads(key)[3] for key in by_key}
     lines = [
         "# Tables",
         "",
@@ -347,14 +347,14 @@ def report(arguments: argparse.Namespace) -> None:
     ]
     for name in SETS:
         if name in here:
-            lines += table(name, done)
-    if any(json.loads(key)[1] in BY_NAME and BY_NAME[json.loads(key)[1]].network for key in done):
-        lines += network_table(done)
-    refused = {(json.loads(k)[0], json.loads(k)[1], told["error"]) for k, told in done.items() if "error" in told}
+            lines += table(name, by_key)
+    if any(json.loads(key)[1] in BY_NAME and BY_NAME[json.loads(key)[1]].network for key in by_key):
+        lines += network_table(by_key)
+    refused = {(json.loads(k)[0], json.loads(k)[1], line["error"]) for k, line in by_key.items() if "error" in line}
     if refused:
         lines += ["### Refused", "", *(f"- {name}, {system}: {why}" for name, system, why in sorted(refused)), ""]
     page = arguments.page or arguments.out / "tables.md"
-    for path in plots(done, page.parent):
+    for path in plots(by_key, page.parent):
         lines += [f"![{path.stem}]({path.name})", ""]
     page.write_text("\n".join(lines))
     print(page)

@@ -83,11 +83,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--durability", default="os")
-    told = parser.parse_args()
-    bodies = rows_of(told.rows)
+    options = parser.parse_args()
+    bodies = rows_of(options.rows)
     folder = Path(tempfile.mkdtemp(prefix="bench-bulk-"))
     kinds: dict[str, tuple[bytes, dict[str, str]]] = {}
-    for name, rows in (("NDJSON", bodies), ("varied", rows_of(told.rows, varied=True))):
+    for name, rows in (("NDJSON", bodies), ("varied", rows_of(options.rows, varied=True))):
         lines = b"".join(json.dumps(body).encode() + b"\n" for body in rows)
         (folder / name).write_bytes(lines)
         kinds[name] = lines, NDJSON
@@ -102,13 +102,13 @@ def main() -> None:
         "--data-dir",
         str(folder / "data"),
         "--durability",
-        told.durability,
+        options.durability,
         "--snapshot-every-rows",
         "100000000",
     ]
     command = [sys.executable, "-m", "aucstream_service.ops.main", *flags]
     server = started(command, port, "/readyz")
-    found: dict[str, list[float]] = {name: [] for name in kinds}
+    seconds: dict[str, list[float]] = {name: [] for name in kinds}
     bases: dict[str, list[float]] = {"NDJSON": [], "varied": []}  # decoding alone
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
@@ -116,18 +116,18 @@ def main() -> None:
                 http.put(f"/v1/models/{name.lower()}", json={"algorithm": "solam"}).raise_for_status()
             for name, (body, headers) in kinds.items():  # what is loaded at the first request is not of the rows
                 http.post(f"/v1/models/{name.lower()}/learn-many", content=body, headers=headers).raise_for_status()
-            for _ in range(told.rounds):
+            for _ in range(options.rounds):
                 for name, values in bases.items():
-                    values.append(alone(folder / name) / told.rows)
+                    values.append(alone(folder / name) / options.rows)
                 for name, (body, headers) in kinds.items():
                     before = processor_seconds(server.pid)
                     answer = http.post(f"/v1/models/{name.lower()}/learn-many", content=body, headers=headers)
                     assert answer.status_code == 200, answer.text
-                    assert answer.json()["accepted"] == told.rows, answer.text
-                    found[name].append((processor_seconds(server.pid) - before) / told.rows)
+                    assert answer.json()["accepted"] == options.rows, answer.text
+                    seconds[name].append((processor_seconds(server.pid) - before) / options.rows)
             for name, values in bases.items():
                 print(f"{f'decoding {name}':16}{1.0 / statistics.median(values):12,.0f} rows/s of processor time")
-            for name, values in found.items():
+            for name, values in seconds.items():
                 base = bases.get(name, bases["NDJSON"])
                 rate = 1.0 / statistics.median(values)
                 if name != "Arrow":
@@ -136,15 +136,16 @@ def main() -> None:
                 print(
                     f"{name:16}{rate:12,.0f} rows/s of processor time, of decoding alone {spread([b / v for b, v in zip(base, values, strict=True)])}"
                 )
-            if "Arrow" in found:
-                over = [n / a for n, a in zip(found["NDJSON"], found["Arrow"], strict=True)]
+            if "Arrow" in seconds:
+                over = [n / a for n, a in zip(seconds["NDJSON"], seconds["Arrow"], strict=True)]
                 note("Arrow learn-many / NDJSON", over, 4.0)
                 print(
-                    "Arrow over NDJSON", spread([n / a for n, a in zip(found["NDJSON"], found["Arrow"], strict=True)])
+                    "Arrow over NDJSON",
+                    spread([n / a for n, a in zip(seconds["NDJSON"], seconds["Arrow"], strict=True)]),
                 )
         server.send_signal(signal.SIGKILL)  # all of it is to replay
         server.wait()
-        learned = told.rows * (told.rounds + 1) * len(kinds)
+        learned = options.rows * (options.rounds + 1) * len(kinds)
         began = time.perf_counter()
         server = started(command, port, "/readyz")
         ready = time.perf_counter() - began

@@ -53,16 +53,16 @@ def import_once() -> float:
 def latencies(port: int, until: threading.Event | float) -> list[float]:
     """Return the milliseconds of predictions, one every 5 ms, until a moment or an event."""
     text = request("/v1/models/m/predict-one", PREDICT)
-    found: list[float] = []
+    latencies: list[float] = []
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while not (until.is_set() if isinstance(until, threading.Event) else time.perf_counter() > until):
             began = time.perf_counter()
             connection.sendall(text)
             connection.recv(65_536)
-            found.append((time.perf_counter() - began) * 1e3)
+            latencies.append((time.perf_counter() - began) * 1e3)
             time.sleep(0.005)
-    return found
+    return latencies
 
 
 def p99(values: list[float]) -> float:
@@ -76,13 +76,13 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--bulks", type=int, default=5)
-    told = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-life-"))
-    lines = b"".join(json.dumps(body).encode() + b"\n" for body in rows_of(told.rows))
+    lines = b"".join(json.dumps(body).encode() + b"\n" for body in rows_of(options.rows))
     try:
         start_once(folder / "first")  # kernels are compiled here, if they are not
         starts, imports = [], []
-        for number in range(told.starts):
+        for number in range(options.starts):
             imports.append(import_once())
             starts.append(start_once(folder / f"start{number}"))
         walls, used, resident = (list(each) for each in zip(*starts, strict=True))
@@ -108,7 +108,7 @@ def main() -> None:
                 http.put("/v1/models/m", json={"algorithm": "solam"}).raise_for_status()
                 http.post("/v1/models/m/learn-many", content=lines, headers=NDJSON).raise_for_status()
                 pairs = []
-                for _ in range(told.bulks):
+                for _ in range(options.bulks):
                     quiet = latencies(port, time.perf_counter() + 1.5)
                     over = threading.Event()
 
@@ -123,7 +123,7 @@ def main() -> None:
                     pairs.append((p99(quiet), p99(busy)))
             note("p99 of predict-one under learn-many / quiet", [b / q for q, b in pairs], 5.0, at_most=True)
             print(
-                f"p99 of predict-one: quiet {spread([quiet for quiet, _ in pairs])} ms, under a learn-many of {told.rows} "
+                f"p99 of predict-one: quiet {spread([quiet for quiet, _ in pairs])} ms, under a learn-many of {options.rows} "
                 f"rows {spread([busy for _, busy in pairs])} ms; ratio {spread([busy / quiet for quiet, busy in pairs])}"
             )
         finally:

@@ -144,19 +144,19 @@ async def ask(port: int, text: bytes, seconds: float, connections: int) -> tuple
 
 def processor_seconds(pid: int) -> float:
     """Return the processor time that a process has taken, its threads included."""
-    told = Path(f"/proc/{pid}/stat").read_text()
-    fields = told.rpartition(")")[2].split()
+    text = Path(f"/proc/{pid}/stat").read_text()
+    fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(port: int, path: str, body: bytes, seconds: float, connections: int, pid: int) -> dict[str, float]:
     """Return requests a second, latencies, and the server's processor time a request, of one call."""
     start, used = time.perf_counter(), processor_seconds(pid)
-    found, failed = uvloop.run(ask(port, request(path, body), seconds, connections))
+    answered, failed = uvloop.run(ask(port, request(path, body), seconds, connections))
     elapsed, used = time.perf_counter() - start, processor_seconds(pid) - used
     if failed:
-        raise RuntimeError(f"{failed} of {len(found)} requests to {path} were not answered 200")
-    times = sorted(found)
+        raise RuntimeError(f"{failed} of {len(answered)} requests to {path} were not answered 200")
+    times = sorted(answered)
     return {
         "rate": len(times) / elapsed,
         "cpu": used / len(times) * 1e6,
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=64, help="connections of the durable learns")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--algorithm", default="solam")
-    told = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-service-"))
     servers: list[subprocess.Popen[bytes]] = []
     targets: list[Target] = []
@@ -209,32 +209,34 @@ def main() -> None:
         port = free_port()
         bare = BARE.format(root=str(ROOT), port=port)
         servers.append(started([sys.executable, "-c", bare], port, "/"))
-        targets.append(Target("bare", port, "/", LEARN, servers[-1].pid, told.connections))
+        targets.append(Target("bare", port, "/", LEARN, servers[-1].pid, options.connections))
         for durability in ("os", "disk"):
             port = free_port()
             flags = ["--port", str(port), "--data-dir", str(folder / durability), "--durability", durability]
             servers.append(started([sys.executable, "-m", "aucstream_service.ops.main", *flags], port, "/readyz"))
-            spec = json.dumps({"algorithm": told.algorithm}).encode()
+            spec = json.dumps({"algorithm": options.algorithm}).encode()
             answer = call(port, "/v1/models/bench", spec, "PUT")
             if not answer.startswith(b"HTTP/1.1 201"):
                 raise RuntimeError(answer.decode())
-            many = told.connections if durability == "os" else told.many
+            many = options.connections if durability == "os" else options.many
             model, pid = "/v1/models/bench", servers[-1].pid
             targets.append(Target(f"learn-one, {durability}", port, f"{model}/learn-one", LEARN, pid, many))
             if durability == "os":
                 targets.append(Target("predict-one", port, f"{model}/predict-one", PREDICT, pid, many))
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
-        found: dict[str, list[dict[str, float]]] = {target.name: [] for target in targets}
-        for _ in range(told.rounds):  # interleaved, so that other load meets all of them
+        figures: dict[str, list[dict[str, float]]] = {target.name: [] for target in targets}
+        for _ in range(options.rounds):  # interleaved, so that other load meets all of them
             for name, port, path, body, pid, many in targets:
-                found[name].append(load(port, path, body, told.seconds, many, pid))
-        bare_rounds = found["bare"]
-        print(f"{len(LEARN)} bytes a body, {len(FEATURES)} features; median and middle half of {told.rounds} rounds.")
+                figures[name].append(load(port, path, body, options.seconds, many, pid))
+        bare_rounds = figures["bare"]
+        print(
+            f"{len(LEARN)} bytes a body, {len(FEATURES)} features; median and middle half of {options.rounds} rounds."
+        )
         print()
         print("| call | connections | requests/s | of bare | processor us a request | of bare | p50 ms | p99 ms |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for target in targets:
-            rounds = found[target.name]
+            rounds = figures[target.name]
 
             def middle(key: str, rounds: list[dict[str, float]] = rounds) -> float:
                 return statistics.median(each[key] for each in rounds)

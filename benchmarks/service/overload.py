@@ -83,15 +83,15 @@ async def sustained(port: int, text: bytes, seconds: float, answers: collections
     until = time.perf_counter() + seconds
 
     async def client() -> int:
-        done = 0
+        completed = 0
         while time.perf_counter() < until:
             await ask(port, text, answers, [])
-            done += 1
-        return done
+            completed += 1
+        return completed
 
     start = time.perf_counter()
-    done = sum(await asyncio.gather(*(client() for _ in range(8))))
-    return done / (time.perf_counter() - start)
+    completed = sum(await asyncio.gather(*(client() for _ in range(8))))
+    return completed / (time.perf_counter() - start)
 
 
 async def offer(
@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--times", type=float, default=4.0)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
-    told = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="overload-"))
     port = free_port()
     server = subprocess.Popen(
@@ -153,26 +153,26 @@ def main() -> int:
                 pass
             time.sleep(0.1)
         http.put("/v1/models/m", json={"algorithm": "psam"}).raise_for_status()
-        text = request_of(told.rows)
+        text = request_of(options.rows)
         first: collections.Counter[str] = collections.Counter()
-        rate = asyncio.run(sustained(port, text, told.seconds / 2, first))
-        print(f"{len(text):,} bytes and {told.rows} rows a request; sustained {rate:.0f} requests/s")
+        rate = asyncio.run(sustained(port, text, options.seconds / 2, first))
+        print(f"{len(text):,} bytes and {options.rows} rows a request; sustained {rate:.0f} requests/s")
         acknowledged = first["200"]
         every = True
-        for _ in range(told.rounds):
+        for _ in range(options.rounds):
             before = resident(server.pid)
             answers: collections.Counter[str] = collections.Counter()
             offered, most, retry_after = asyncio.run(
-                offer(port, text, rate * told.times, told.seconds, server.pid, answers)
+                offer(port, text, rate * options.times, options.seconds, server.pid, answers)
             )
             acknowledged += answers["200"]
             every &= all(retry_after)
-            print(f"offered {offered} in {told.seconds:.0f} s, {offered / told.seconds / rate:.1f} times as many")
+            print(f"offered {offered} in {options.seconds:.0f} s, {offered / options.seconds / rate:.1f} times as many")
             for status, count in sorted(answers.items()):
                 print(f"  {status:28}{count:8}")
             print(f"  429 and 503 with Retry-After {sum(retry_after):7} of {len(retry_after)}")
             print(f"  resident MiB: {before:.0f} before, {most:.0f} at most, {resident(server.pid):.0f} after")
-        acknowledged *= told.rows
+        acknowledged *= options.rows
         described: dict[str, Any] = http.get("/v1/models/m").json()
         print(f"rows acknowledged {acknowledged}, examples counted {described['examples']}, seq {described['seq']}")
         return 0 if acknowledged == described["examples"] and every else 1

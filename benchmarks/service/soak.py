@@ -43,19 +43,19 @@ def main() -> None:
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--port", type=int, default=8123)
-    told = parser.parse_args()
+    options = parser.parse_args()
     random_ = random.Random(1)
     bodies = [line(random_, 0).rpartition(b', "id"')[0] for _ in range(PART)]
-    asked = b"".join(
+    questions = b"".join(
         b'{"features": %s}\n' % json.dumps(json.loads(body + b"}")["features"]).encode() for body in bodies[:ASKED]
     )
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        flags = ["--port", str(told.port), "--data-dir", str(data), "--max-ids", "200000", "--no-access-log"]
+        flags = ["--port", str(options.port), "--data-dir", str(data), "--max-ids", "200000", "--no-access-log"]
         process = subprocess.Popen(
             [sys.executable, "-m", "aucstream_service.ops.main", *flags], stderr=subprocess.DEVNULL
         )
-        http = httpx.Client(base_url=f"http://127.0.0.1:{told.port}", timeout=300)
+        http = httpx.Client(base_url=f"http://127.0.0.1:{options.port}", timeout=300)
         ndjson = {"Content-Type": "application/x-ndjson"}
         while process.poll() is None:
             try:
@@ -68,7 +68,7 @@ def main() -> None:
         began = time.monotonic()
         learned = predicted = 0
         print("seconds      rows  predictions  RSS MiB  files MiB", flush=True)
-        while learned < told.rows and time.monotonic() - began < 60 * told.minutes:
+        while learned < options.rows and time.monotonic() - began < 60 * options.minutes:
 
             def content(start: int = learned) -> Iterator[bytes]:
                 for at in range(0, PART, 500):
@@ -77,8 +77,8 @@ def main() -> None:
 
             answer = http.post("/v1/models/m/learn-many", content=content(), headers=ndjson).raise_for_status().json()
             learned += answer["accepted"]
-            for _ in range(min(PART // 10, told.predictions - predicted) // ASKED):
-                http.post("/v1/models/m/predict-many", content=asked, headers=ndjson).raise_for_status()
+            for _ in range(min(PART // 10, options.predictions - predicted) // ASKED):
+                http.post("/v1/models/m/predict-many", content=questions, headers=ndjson).raise_for_status()
                 predicted += ASKED
             seconds = time.monotonic() - began
             print(

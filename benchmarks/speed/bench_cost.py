@@ -58,8 +58,8 @@ def rows(d: int) -> tuple[Any, np.ndarray]:
 def state_bytes(model: Any) -> float:
     """Return the bytes of the arrays that grow with the features, over the features they have room for."""
     per_feature = (Vector, Table, Scratch)
-    held = zip(model._program.parts.values(), model._arrays, strict=True)
-    return float(sum(array.nbytes for part, array in held if isinstance(part, per_feature)) / model._capacity)
+    parts = zip(model._program.parts.values(), model._arrays, strict=True)
+    return float(sum(array.nbytes for part, array in parts if isinstance(part, per_feature)) / model._capacity)
 
 
 def cost(name: str, params: dict[str, Any], d: int, seconds: float) -> tuple[float, float] | None:
@@ -84,14 +84,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--learners", type=lambda text: text.split(","), help="registry names; all, and some variants")
     parser.add_argument("--seconds", type=float, default=0.5, help="of processor time for each figure")
-    told = parser.parse_args()
-    models = {name: (name, {}) for name in told.learners or LEARNERS} | ({} if told.learners else VARIANTS)
+    options = parser.parse_args()
+    models = {name: (name, {}) for name in options.learners or LEARNERS} | ({} if options.learners else VARIANTS)
     print("| | step as documented | " + " | ".join(f"d = {d:,}: us a row" for d in WIDTHS), end=" | ")
     print(" | ".join(f"d = {d:,}: bytes a feature" for d in WIDTHS) + " |\n" + "|---" * (2 + 2 * len(WIDTHS)) + "|")
     for label, (name, params) in sorted(models.items()):
-        found = [None if label in LARGE and d == WIDTHS[-1] else cost(name, params, d, told.seconds) for d in WIDTHS]
-        times = [f"{f[0]:.3g}" if f else "not run" if label in LARGE else "refused" for f in found]
-        sizes = [f"{f[1]:,.0f}" if f else "" for f in found]
+        costs = [None if label in LARGE and d == WIDTHS[-1] else cost(name, params, d, options.seconds) for d in WIDTHS]
+        times = [f"{f[0]:.3g}" if f else "not run" if label in LARGE else "refused" for f in costs]
+        sizes = [f"{f[1]:,.0f}" if f else "" for f in costs]
         print(f"| {label} | {LEARNERS[name].step} | {' | '.join(times)} | {' | '.join(sizes)} |", flush=True)
 
 

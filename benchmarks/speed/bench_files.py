@@ -73,9 +73,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--contest", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.contest:
-        print(contest(told.contest[0], Path(told.contest[1])))
+    options = parser.parse_args()
+    if options.contest:
+        print(contest(options.contest[0], Path(options.contest[1])))
         return
     lines = []
     print("| rows | model | us a row | VW | times as fast |\n| --- | --- | --: | --: | --- |")
@@ -83,11 +83,11 @@ def main() -> None:
         seconds: dict[str, list[float]] = {}
         with tempfile.TemporaryDirectory(prefix="bench-files-") as folder:
             write(Path(folder), shape)
-            for _ in range(told.rounds):
+            for _ in range(options.rounds):
                 for name in (OURS[0], VW, *OURS[1:]):
                     command = [sys.executable, __file__, "--contest", name, folder]
-                    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-                    seconds.setdefault(name, []).append(float(done.stdout.split()[-1]))
+                    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                    seconds.setdefault(name, []).append(float(process.stdout.split()[-1]))
         for name in OURS:
             ratios = [b / a for a, b in zip(seconds[name], seconds[VW], strict=True)]
             line = {
@@ -103,8 +103,8 @@ def main() -> None:
             spread = f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
             print(f"| {shape} | {name} | {line['us']:.2f} | {line['vw_us']:.2f} | {spread} |", flush=True)
     write_goals()
-    if told.json:
-        told.json.write_text(json.dumps(lines, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":

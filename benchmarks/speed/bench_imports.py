@@ -33,8 +33,8 @@ def imports(rounds: int) -> None:
     for line in IMPORTS:
         walls, times, loaded = [], [], ""
         for _ in range(rounds):
-            done = subprocess.run([sys.executable, "-c", _CODE.format(line)], check=True, stdout=-1, text=True)
-            wall, own, *names = done.stdout.split()
+            process = subprocess.run([sys.executable, "-c", _CODE.format(line)], check=True, stdout=-1, text=True)
+            wall, own, *names = process.stdout.split()
             walls.append(float(wall))
             times.append(float(own))
             loaded = ", ".join(names)

@@ -62,8 +62,8 @@ def model_of(name: str) -> Any:
     import aucstream
 
     *scalers, learner = name.split(", ")
-    made = getattr(aucstream, learner)()
-    return aucstream.Pipeline(*(getattr(aucstream, scaler)() for scaler in scalers), made) if scalers else made
+    model = getattr(aucstream, learner)()
+    return aucstream.Pipeline(*(getattr(aucstream, scaler)() for scaler in scalers), model) if scalers else model
 
 
 # -- contestants, each in its own process ------------------------------------------------------------
@@ -147,8 +147,8 @@ def block_passes(name: str, shape: str) -> dict[str, Pass]:
     batches = [(X[a : a + BATCH], y[a : a + BATCH]) for a in range(0, X.shape[0], BATCH)]
     if name == "OAM":
         batches = batches[:1]
-    given = {"classes": [False, True]} if name == SKLEARN else {}
-    model.partial_fit(*batches[0], **given)
+    classes = {"classes": [False, True]} if name == SKLEARN else {}
+    model.partial_fit(*batches[0], **classes)
 
     def fit() -> int:
         for rows, labels in batches:
@@ -163,7 +163,7 @@ def contest(way: str, name: str, size: str, seconds: float) -> dict[str, float]:
     passes = block_passes(name, size) if way == "blocks" else row_passes(name, int(size))
     if way == "learners":
         passes = {"learn_one": passes["learn_one"]}
-    found = {}
+    best_times = {}
     for label, run in passes.items():
         run()
         best = float("inf")
@@ -174,8 +174,8 @@ def contest(way: str, name: str, size: str, seconds: float) -> dict[str, float]:
             rows = run()
             best = min(best, (time.thread_time_ns() - start) / rows)
             tries += 1
-        found[label] = best / 1e3
-    return found
+        best_times[label] = best / 1e3
+    return best_times
 
 
 # -- rounds and tables -------------------------------------------------------------------------------
@@ -194,17 +194,17 @@ def contestants(way: str) -> list[tuple[str, str]]:
 
 def rounds(way: str, count: int, seconds: float, models: list[str] | None) -> dict[str, dict[str, list[float]]]:
     """Return microseconds a row by "pass/size" and name, one figure a round."""
-    found: dict[str, dict[str, list[float]]] = {}
+    figures: dict[str, dict[str, list[float]]] = {}
     for number in range(count):
         for name, size in contestants(way):
             if models and name in PEER and name not in models:
                 continue
             print(f"round {number + 1}: {way}, {size}, {name}", file=sys.stderr, flush=True)
             arguments = [sys.executable, __file__, "--contest", way, name, size, "--seconds", str(seconds)]
-            told = json.loads(subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout)
-            for label, figure in told.items():
-                found.setdefault(f"{label}/{size}", {}).setdefault(name, []).append(figure)
-    return found
+            times = json.loads(subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout)
+            for label, figure in times.items():
+                figures.setdefault(f"{label}/{size}", {}).setdefault(name, []).append(figure)
+    return figures
 
 
 def ratio_of(ours: list[float], theirs: list[float]) -> dict[str, float]:
@@ -213,12 +213,12 @@ def ratio_of(ours: list[float], theirs: list[float]) -> dict[str, float]:
     return {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
-def compared(found: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
+def compared(contests: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
     """Return one line a figure of ours and peer."""
     lines = []
-    for key, figures in found.items():
+    for key, figures in contests.items():
         label, size = key.split("/")
-        pool = found[f"predict_proba_one/{size}"] if label == "score_one" else figures
+        pool = contests[f"predict_proba_one/{size}"] if label == "score_one" else figures
         for name in figures:
             if name not in PEER:
                 continue
@@ -286,18 +286,18 @@ def main() -> None:
     parser.add_argument("--models", type=lambda text: text.split(","), help="of ours; all where none is given")
     parser.add_argument("--json", type=Path, help="write all figures here too")
     parser.add_argument("--contest", nargs=3, metavar=("WAY", "NAME", "SIZE"), help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.contest:
-        print(json.dumps(contest(*told.contest, told.seconds)))
+    options = parser.parse_args()
+    if options.contest:
+        print(json.dumps(contest(*options.contest, options.seconds)))
         return
     lines = []
-    for way in told.ways or ["rows", "learners", "blocks"]:
-        lines += compared(rounds(way, told.rounds, told.seconds, told.models))
+    for way in options.ways or ["rows", "learners", "blocks"]:
+        lines += compared(rounds(way, options.rounds, options.seconds, options.models))
     note_goals(lines)
     write()
-    if told.json:
-        told.json.parent.mkdir(parents=True, exist_ok=True)
-        told.json.write_text(json.dumps(lines, indent=1) + "\n")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(lines, indent=1) + "\n")
     print(table(lines))
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=60)
-    told = parser.parse_args()
+    options = parser.parse_args()
     print("| dense features | SOLAM, ns a row | C | times C's |\n| --: | --: | --: | --: |")
     with tempfile.TemporaryDirectory(prefix="bench-step-") as folder:
         learn = compiled(folder)
@@ -56,7 +56,7 @@ def main() -> None:
             out = np.empty(ROWS)
             addresses = [array.ctypes.data for array in (*state, X, y, out)]
             best = [float("inf"), float("inf")]
-            for number in range(told.repeat):
+            for number in range(options.repeat):
                 start = time.thread_time_ns()
                 scores = model._learn(block)
                 middle = time.thread_time_ns()
