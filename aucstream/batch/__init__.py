@@ -2,7 +2,7 @@
 
 Each name is loaded when it is first used.
 
-May import `learners/_base`, `features`, `metrics`, `kernels` and below.
+May import `learners/_base`, `features`, `metrics` and below.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoders, scalers and feature maps; each name is loaded when it is first used.
 
-May import `native`, `kernels` and below.
+May import `native`, `metrics`, `kernels` and below; `maps` also the learners' base.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `read` opens any of them. The readers behind it are `read_svmlight` (blocks), `read_csv`, `read_ndjson` and
 `read_arrow` (rows), each in the module of its format. Modules are imported when a file needs them.
 
-May import `learners`, `features`, `kernels` and below.
+May import `features` and below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiled functions on arrays: no classes, no validation, no input or output.
 
-`jit.py` is the only place where a function is compiled, `digest.py` names it in the cache; `ledger.py` is the vector that all learners share;
-`random.py` has the draws. The functions are in `rows`, `pairs`, `weights`, `moments`, `auc` and `text`.
+`jit.py` is the only place where a function is compiled, and `digest.py` names it in the cache. `ledger.py` is the
+vector that all learners share; `random.py` has the draws. The functions are in `rows`, `pairs`, `weights`, `moments`, `auc` and `text`.
 
 - A row is `(idx, x)`. `idx` is None for a dense row; the compiler prunes `if idx is None`, so one source serves
   both.
@@ -15,5 +15,5 @@
   compiles anew what depends on it and nothing else; comments and docstrings compile nothing. The cache directory is
   set only while a function is decorated, so that other users of numba in the process keep theirs.
 
-May import `errors`, `constraints`, `block` and `snapshot` of the library, and other kernels.
+May import `block`, `constraints`, `errors`, `snapshot` and `version`.
 """
