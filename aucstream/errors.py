@@ -34,8 +34,8 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
-class Told(str):
-    """What was found, in words: not a value, so it is shown without quotes."""
+class Description(str):
+    """A description of a rejected value; a message shows it without quotes."""
 
     __slots__ = ()
 

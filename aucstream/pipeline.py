@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
-from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, Told
+from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Vocabulary
@@ -409,17 +409,21 @@ class Pipeline(RankingClassifier):
                 encoder.check(x, path)
                 found: RowKind = "named"
                 if kind == "columns" and any(isinstance(name, str) for name in x):
-                    raise InvalidBlock("features", "a list: this model's rows are arrays", Told("a dict"), path=path)
+                    raise InvalidBlock(
+                        "features", "a list: this model's rows are arrays", Description("a dict"), path=path
+                    )
                 if kind == "columns":
                     found = "columns"
             elif isinstance(x, (list, tuple)):
                 found = "columns"
                 if kind == "named":
-                    raise InvalidBlock("features", "a dict of name to value, as before", Told("a list"), path=path)
+                    raise InvalidBlock(
+                        "features", "a dict of name to value, as before", Description("a list"), path=path
+                    )
                 _checked_list(x, path)
                 if isinstance(encoder, Vocabulary) and len(x) > encoder.most:
                     raise InvalidBlock(
-                        "features", f"at most {encoder.most} columns", Told(f"{len(x)} columns"), path=path
+                        "features", f"at most {encoder.most} columns", Description(f"{len(x)} columns"), path=path
                     )
             else:
                 raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.errors import InvalidBlock, InvalidParams, Told
+from aucstream.errors import Description, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.kernels.rows.finite import all_finite
@@ -82,7 +82,7 @@ class Encoder(abc.ABC):
     def _check_columns(self, n: int, most: int) -> None:
         if n > most:
             learned = f"at most {most} columns, as many as were learned" if most else "a model that has learned"
-            raise InvalidBlock("features", learned, Told(f"{n} columns"))
+            raise InvalidBlock("features", learned, Description(f"{n} columns"))
 
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock where an array of n columns may not be scored."""

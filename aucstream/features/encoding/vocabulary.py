@@ -11,7 +11,7 @@ import numpy as np
 
 from aucstream.block import Ints
 from aucstream.constraints import Ge, Rule
-from aucstream.errors import CannotMerge, InvalidBlock, Told
+from aucstream.errors import CannotMerge, Description, InvalidBlock
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import NUMERIC, Name
 
@@ -138,7 +138,7 @@ class Vocabulary(Encoder):
     def _check_no_words(self, n: int) -> None:
         if self.words:
             raise InvalidBlock(
-                "features", "named features: this model has learned names", Told(f"an array of {n} columns")
+                "features", "named features: this model has learned names", Description(f"an array of {n} columns")
             )
 
     def columns(self, n: int, *, learn: bool) -> Ints | None:
@@ -147,7 +147,9 @@ class Vocabulary(Encoder):
         if learn:
             self.arrays = True
             if n > self.most:
-                raise InvalidBlock("features", f"at most {self.most} columns ({self._advice})", Told(f"{n} columns"))
+                raise InvalidBlock(
+                    "features", f"at most {self.most} columns ({self._advice})", Description(f"{n} columns")
+                )
             if not (self._identity and len(self.names) >= n):
                 for name in range(n):
                     if name not in self._index:

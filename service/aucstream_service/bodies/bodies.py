@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aucstream.block import Block, Floats, sign_of
-from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told
+from aucstream.errors import AucstreamError, Description, InvalidBlock, InvalidLabel
 from aucstream.features.encoding.entries import entries_of
 from aucstream_service.errors.exceptions import InvalidBody, MalformedBody, pointer_of
 from aucstream_service.errors.problems import tokens_of
@@ -233,7 +233,9 @@ def refuse_twice(data: bytes) -> None:
     for tokens, value in _walked(document):
         if isinstance(value, _Twice):
             pointer = pointer_of(names_in([*tokens, value.name]))
-            raise InvalidBody("body", "each name once", Told("one that comes again"), path=pointer, pointer=pointer)
+            raise InvalidBody(
+                "body", "each name once", Description("one that comes again"), path=pointer, pointer=pointer
+            )
 
 
 def raw_list(data: bytes) -> list[msgspec.Raw]:
@@ -326,21 +328,21 @@ def lines_of(raws: Sequence[msgspec.Raw | bytes]) -> bytes:
 def check_features(features: Features, limits: RowLimits) -> None:
     """Raise InvalidBlock if a row has too many features or too long a name or value."""
     if len(features) > limits.features:
-        told = Told(f"{len(features)} features")
+        told = Description(f"{len(features)} features")
         raise InvalidBlock("features", f"at most {limits.features} features a row", told, path="[0]")
     if type(features) is not dict:
         return
     longest = limits.name_length
     for at, (name, value) in enumerate(features.items()):
         if len(name) > longest:  # a pointer would tell it
-            told = Told(f"name {at + 1} of the row of {len(name)} characters")
+            told = Description(f"name {at + 1} of the row of {len(name)} characters")
             raise InvalidBlock("features", f"names of at most {longest} characters", told, path="[0]")
         kind = type(value)
         if kind is str and len(value) > longest:
             raise _long(longest, value, name)
         if kind is list:
             if len(value) > limits.features:
-                told = Told(f"{len(value)} values")
+                told = Description(f"{len(value)} values")
                 raise InvalidBlock("features", f"at most {limits.features} values", told, path=_key(name))
             for item in value:
                 if type(item) is str and len(item) > longest:
@@ -441,7 +443,7 @@ def explained(data: bytes, error: Exception) -> InvalidBody:
         if field:
             name = field["field"]
             place = names_in([*tokens, name])
-            told = name if len(place) > len(tokens) else Told(f"a name of {len(name)} characters")
+            told = name if len(place) > len(tokens) else Description(f"a name of {len(name)} characters")
             return InvalidBody("body", "no other fields than the described ones", told, pointer=pointer_of(place))
         missing = _MISSING.search(what)
         if missing:
@@ -467,7 +469,9 @@ def _non_finite(data: bytes) -> InvalidBody | None:
     for tokens, value in _walked(document):
         if isinstance(value, _NonFinite):
             pointer = pointer_of(names_in(tokens))
-            return InvalidBody("number", "a finite number", Told(kind_of_number(value)), path=pointer, pointer=pointer)
+            return InvalidBody(
+                "number", "a finite number", Description(kind_of_number(value)), path=pointer, pointer=pointer
+            )
     return None
 
 

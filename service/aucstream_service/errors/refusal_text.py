@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aucstream.errors import AucstreamError, InvalidBlock, InvalidLabel, Told, shown
+from aucstream.errors import AucstreamError, Description, InvalidBlock, InvalidLabel, shown
 
 LONGEST_NAME = 1024  # characters of a name in a pointer; a longer one is told by its length
 LONGEST_LABEL = 40
@@ -50,7 +50,7 @@ _IN_JSON = {
 
 def kind_of(value: object) -> str:
     """Return of which kind a value is; nothing of the value itself."""
-    if isinstance(value, Told):
+    if isinstance(value, Description):
         return in_json(value)
     if isinstance(value, np.generic):
         value = value.item()

@@ -21,7 +21,7 @@ from starlette.types import Message
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from aucstream.errors import Told
+from aucstream.errors import Description
 from aucstream_service.errors.exceptions import (
     BadRequest,
     HeadTooLarge,
@@ -327,9 +327,9 @@ class Protocol(HttpToolsProtocol):
         if len(self.headers) > self.gate.headers:
             self._refuse(self._head_too_large())
         if version not in VERSIONS:
-            self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Told(version)))
+            self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Description(version)))
         if self.parser.get_method() == b"CONNECT":
-            self._refuse(NotImplementedHere("method", "one that this service knows", Told("CONNECT")))
+            self._refuse(NotImplementedHere("method", "one that this service knows", Description("CONNECT")))
         hosts = size = 0
         for name, value in self.headers:
             size += len(name) + len(value) + 4
@@ -337,13 +337,13 @@ class Protocol(HttpToolsProtocol):
                 hosts += 1
             elif name == b"transfer-encoding":
                 if version == "1.0":
-                    self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Told("both")))
+                    self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Description("both")))
                 if value.lower() != b"chunked":
                     self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
         if size > self.gate.head_bytes:
             self._refuse(self._head_too_large())
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            self._refuse(BadRequest("Host", "this header once", Told("none" if hosts == 0 else "several")))
+            self._refuse(BadRequest("Host", "this header once", Description("none" if hosts == 0 else "several")))
         if self.url[:1] != b"/":
             self._take_target()
 
@@ -490,14 +490,14 @@ def refusal_of(error: httptools.HttpParserError, data: bytes) -> ServiceError:
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         line = _REQUEST_LINE.search(data)
         if line is not None and line[1].decode() not in http.HTTPMethod.__members__:
-            return NotImplementedHere("method", "one that this service knows", Told(line[1].decode()))
+            return NotImplementedHere("method", "one that this service knows", Description(line[1].decode()))
     if reason in OTHER_VERSION:
-        return VersionNotSupported("HTTP version", "1.1 or 1.0", Told("another"))
+        return VersionNotSupported("HTTP version", "1.1 or 1.0", Description("another"))
     if isinstance(error, httptools.HttpParserCallbackError):  # raised by what took the URL apart
         return BadRequest("target", "a path or an http URL, in ASCII")
     if reason in REASONS:
         return BadRequest(*REASONS[reason])
-    return BadRequest("request", "HTTP/1.1 (RFC 9112)", Told(reason[:1].lower() + reason[1:]))
+    return BadRequest("request", "HTTP/1.1 (RFC 9112)", Description(reason[:1].lower() + reason[1:]))
 
 
 def protocol_of(settings: Settings) -> type[Protocol]:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from aucstream.errors import Told
+from aucstream.errors import Description
 from aucstream_service.errors.exceptions import InvalidQuery
 
 
@@ -19,7 +19,7 @@ def checked_query(query: bytes, known: Collection[str]) -> dict[str, str]:
             told = f"no parameter but {', '.join(known)}" if known else "no parameter"
             raise InvalidQuery("query", told, name)
         if name in found:
-            raise InvalidQuery(name, "this parameter once", Told("several"))
+            raise InvalidQuery(name, "this parameter once", Description("several"))
         found[name] = value
     return found
 
