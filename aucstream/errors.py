@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from aucstream.problem_types import PROBLEM_TYPES, ProblemType
+
 SHOWN_CHARACTERS = 80
 
 
@@ -44,7 +46,29 @@ class Description(str):
 
 
 class AucstreamError(Exception):
-    """Base of all. `where`, `expected`, `got` and `path` are kept as attributes."""
+    """Base of all errors that aucstream raises on purpose.
+
+    Attributes
+    ----------
+    where : str
+        The argument, field or file that is wrong.
+    expected : str
+        What is valid there.
+    got : object
+        The rejected value; `...` where a message shows none.
+    path : str
+        Place of the value within `where`, such as `[3]["amount"]`.
+    problem_type : ProblemType
+        How the HTTP service answers this error.
+    """
+
+    problem_type: ProblemType = PROBLEM_TYPES["invalid-request"]
+
+    def __init_subclass__(cls, *, problem: str | None = None) -> None:
+        if problem is not None:
+            cls.problem_type = PROBLEM_TYPES[problem]
+            if cls.__doc__ is None:
+                cls.__doc__ = f"{cls.problem_type.title}.\n\n{cls.problem_type.meaning}"
 
     def __init__(self, where: str, expected: str, got: object = ..., *, path: str = "") -> None:
         self.where = where
@@ -72,11 +96,11 @@ def _rebuild(kind: type[AucstreamError], attributes: dict[str, object], args: tu
     return error
 
 
-class InvalidParams(AucstreamError, ValueError):
+class InvalidParams(AucstreamError, ValueError, problem="invalid-params"):
     """A parameter of a constructor, a spec or a command is out of its range."""
 
 
-class InvalidBlock(AucstreamError, ValueError):
+class InvalidBlock(AucstreamError, ValueError, problem="invalid-features"):
     """Features, shapes or weights cannot be used; nothing was changed."""
 
 
@@ -91,11 +115,11 @@ class BadRow(InvalidBlock):
         super().__init__(place, expected, got, path=path)
 
 
-class InvalidLabel(AucstreamError, ValueError):
+class InvalidLabel(AucstreamError, ValueError, problem="invalid-label"):
     """A label is neither negative (False, 0, 0.0, -1, -1.0) nor positive (True, 1, 1.0)."""
 
 
-class NonFiniteStep(AucstreamError, ArithmeticError):
+class NonFiniteStep(AucstreamError, ArithmeticError, problem="non-finite-step"):
     """Rows were skipped whole, because their step would have made a state non-finite.
 
     Attributes
@@ -115,7 +139,7 @@ class NonFiniteStep(AucstreamError, ArithmeticError):
         )
 
 
-class UnknownLearner(AucstreamError, LookupError):
+class UnknownLearner(AucstreamError, LookupError, problem="unknown-algorithm"):
     """No learner has that name; the message names near misses."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -125,15 +149,15 @@ class UnknownLearner(AucstreamError, LookupError):
         super().__init__("learner", f"one of {', '.join(known)}{hint}", name)
 
 
-class BadSnapshot(AucstreamError, ValueError):
+class BadSnapshot(AucstreamError, ValueError, problem="bad-snapshot"):
     """A snapshot is damaged, cut, or not one of ours."""
 
 
-class NewerSnapshot(BadSnapshot):
+class NewerSnapshot(BadSnapshot, problem="newer-snapshot"):
     """A snapshot was made by a newer version, whose format this one does not know."""
 
 
-class CannotMerge(AucstreamError, ValueError):
+class CannotMerge(AucstreamError, ValueError, problem="cannot-merge"):
     """Two models have no exact merge, or differ in class or parameters."""
 
 

@@ -15,14 +15,10 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError('aucstream.client needs httpx: pip install "aucstream[client]"', name="httpx") from error
 
-from aucstream.client.aio import AsyncClient
-from aucstream.client.answers import (
+from aucstream.answers import (
     AucSummary,
     CalibrationSummary,
-    Description,
     Evaluation,
-    Learned,
-    LearnedMany,
     ModelEvent,
     Predicted,
     Prediction,
@@ -31,6 +27,8 @@ from aucstream.client.answers import (
     Weight,
     WindowSummary,
 )
+from aucstream.client.aio import AsyncClient
+from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.problems import (
     AlreadyLabelled,
     BadAnswer,

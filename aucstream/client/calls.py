@@ -14,19 +14,8 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from aucstream.client.answers import (
-    Description,
-    Evaluation,
-    Learned,
-    LearnedMany,
-    ModelEvent,
-    Page,
-    Predicted,
-    Removed,
-    Roc,
-    Weight,
-    Weights,
-)
+from aucstream.answers import Evaluation, ModelEvent, Predicted, Removed, Roc, Weight, Weights
+from aucstream.client.answers import Description, Learned, LearnedMany, Page
 from aucstream.client.decoding import decode
 from aucstream.client.flow import Emit, Flow, Patience, Read, Reply, Request, Send, Sleep, exchange, is_passing, opened
 from aucstream.client.many import Encode, Learning, OnError, Scoring

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from aucstream.client.answers import LearnedMany, Prediction, RowError
+from aucstream.answers import Prediction, RowError
+from aucstream.client.answers import LearnedMany
 from aucstream.client.decoding import decode, decode_lines
 from aucstream.client.flow import Emit, Flow, Request, Take, exchange
 from aucstream.client.problems import BadAnswer, ClientError, Problem

@@ -1,4 +1,4 @@
-"""What a call can end with when it does not end well.
+"""The exceptions of a call.
 
     aucstream.errors.AucstreamError
     └── ClientError
@@ -14,8 +14,11 @@
             ├── Unavailable          408, 502, 503, 504
             └── ServiceFault         all else
 
+A class of one problem type takes its docstring and `passing` from `aucstream.problem_types`.
 Rows that cannot be sent at all raise the library's own errors, `InvalidBlock` and `InvalidLabel`.
 """
+
+# ruff: noqa: D101
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ import msgspec
 
 from aucstream.client.answers import LearnedMany
 from aucstream.errors import AucstreamError
+from aucstream.problem_types import TYPE_PREFIX
 
-TYPE_PREFIX = "urn:aucstream:problem:"
-SHOWN_BYTES = 200  # of an answer that is none of ours
+SHOWN_BYTES = 200  # of an answer that the service did not write
 
 _BY_TYPE: dict[str, type[Problem]] = {}
 _BY_STATUS: dict[int, type[Problem]] = {}
@@ -118,171 +121,136 @@ class Problem(ClientError):
         places = "; ".join(_place(error) for error in self.errors[:3] if "line" in error)
         return told + (f" ({places})" if places else "") + (f" [{self.request_id}]" if self.request_id else "")
 
-    def __init_subclass__(cls, *, type: str | None = None, status: tuple[int, ...] = ()) -> None:
-        if type is not None:
-            _BY_TYPE[type] = cls
-        for code in status:
-            _BY_STATUS[code] = cls
+    def __init_subclass__(cls, *, problem: str | None = None, status: tuple[int, ...] = ()) -> None:
+        super().__init_subclass__(problem=problem)
+        if problem is not None:
+            _BY_TYPE[problem] = cls
+            cls.passing = cls.problem_type.passes
+        _BY_STATUS.update(dict.fromkeys(status, cls))
 
 
-class InvalidRequest(Problem, status=(400, 405, 413, 414, 415, 421, 422, 431, 501, 505), type="invalid-request"):
+class InvalidRequest(Problem, status=(400, 405, 413, 414, 415, 421, 422, 431, 501, 505), problem="invalid-request"):
     """The request cannot be carried out as it is."""
 
 
-class BadRequest(InvalidRequest, type="bad-request"):
-    """The bytes are not an HTTP request."""
+class BadRequest(InvalidRequest, problem="bad-request"): ...
 
 
-class NotImplementedThere(InvalidRequest, type="not-implemented"):
-    """No path knows this method or transfer coding."""
+class NotImplementedThere(InvalidRequest, problem="not-implemented"): ...
 
 
-class VersionNotSupported(InvalidRequest, type="version-not-supported"):
-    """HTTP 1.1 and 1.0 are spoken there."""
+class VersionNotSupported(InvalidRequest, problem="version-not-supported"): ...
 
 
-class MethodNotAllowed(InvalidRequest, type="method-not-allowed"):
-    """The path does not take this method."""
+class MethodNotAllowed(InvalidRequest, problem="method-not-allowed"): ...
 
 
-class BodyTooLarge(InvalidRequest, type="body-too-large"):
-    """A body, a line or a list of rows is over its limit."""
+class BodyTooLarge(InvalidRequest, problem="body-too-large"): ...
 
 
-class UrlTooLong(InvalidRequest, type="url-too-long"):
-    """The URL is over its limit."""
+class UrlTooLong(InvalidRequest, problem="url-too-long"): ...
 
 
-class HeadersTooLarge(InvalidRequest, type="headers-too-large"):
-    """The headers are over their limit."""
+class HeadersTooLarge(InvalidRequest, problem="headers-too-large"): ...
 
 
-class BadEncoding(InvalidRequest, type="bad-encoding"):
-    """The body is not what its Content-Encoding says."""
+class BadEncoding(InvalidRequest, problem="bad-encoding"): ...
 
 
-class UnsupportedMediaType(InvalidRequest, type="unsupported-media-type"):
-    """The content type is not accepted there."""
+class UnsupportedMediaType(InvalidRequest, problem="unsupported-media-type"): ...
 
 
-class HostNotAllowed(InvalidRequest, type="host-not-allowed"):
-    """The service does not answer to this host name."""
+class HostNotAllowed(InvalidRequest, problem="host-not-allowed"): ...
 
 
-class InvalidSpec(InvalidRequest, type="invalid-params"):
-    """A parameter of the spec is out of its range."""
+class InvalidSpec(InvalidRequest, problem="invalid-params"): ...
 
 
-class UnknownAlgorithm(InvalidRequest, type="unknown-algorithm"):
-    """No algorithm has that name."""
+class UnknownAlgorithm(InvalidRequest, problem="unknown-algorithm"): ...
 
 
-class InvalidFeatures(InvalidRequest, type="invalid-features"):
-    """The features cannot be used."""
+class InvalidFeatures(InvalidRequest, problem="invalid-features"): ...
 
 
-class LabelRefused(InvalidRequest, type="invalid-label"):
-    """The label is not one of the two classes."""
+class LabelRefused(InvalidRequest, problem="invalid-label"): ...
 
 
-class StepRefused(InvalidRequest, type="non-finite-step"):
-    """The step would leave the model non-finite: the row is skipped."""
+class StepRefused(InvalidRequest, problem="non-finite-step"): ...
 
 
-class ScoreRefused(InvalidRequest, type="non-finite-score"):
-    """The score is not a finite number."""
+class ScoreRefused(InvalidRequest, problem="non-finite-score"): ...
 
 
-class SnapshotRefused(InvalidRequest, type="bad-snapshot"):
-    """The snapshot is damaged or foreign."""
+class SnapshotRefused(InvalidRequest, problem="bad-snapshot"): ...
 
 
-class SnapshotTooNew(SnapshotRefused, type="newer-snapshot"):
-    """The snapshot was made by a newer version."""
+class SnapshotTooNew(SnapshotRefused, problem="newer-snapshot"): ...
 
 
-class InvalidBody(InvalidRequest, type="invalid-body"):
-    """The body does not fit its description."""
+class InvalidBody(InvalidRequest, problem="invalid-body"): ...
 
 
-class MalformedBody(InvalidBody, type="malformed-json"):
-    """The body is not JSON."""
+class MalformedBody(InvalidBody, problem="malformed-json"): ...
 
 
-class MalformedArrow(InvalidBody, type="malformed-arrow"):
-    """The body is not an Arrow stream."""
+class MalformedArrow(InvalidBody, problem="malformed-arrow"): ...
 
 
-class InvalidQuery(InvalidRequest, type="invalid-query"):
-    """A query parameter is out of its range."""
+class InvalidQuery(InvalidRequest, problem="invalid-query"): ...
 
 
-class InvalidName(InvalidRequest, type="invalid-name"):
-    """The model name is not allowed."""
+class InvalidName(InvalidRequest, problem="invalid-name"): ...
 
 
 class NotAllowed(Problem, status=(401, 403)):
     """A key, or another one, is needed."""
 
 
-class Unauthorized(NotAllowed, type="unauthorized"):
-    """A valid API key is needed."""
+class Unauthorized(NotAllowed, problem="unauthorized"): ...
 
 
-class Forbidden(NotAllowed, type="forbidden"):
-    """The role of the API key does not allow this."""
+class Forbidden(NotAllowed, problem="forbidden"): ...
 
 
-class NotFound(Problem, status=(404,), type="not-found"):
-    """There is no such thing."""
+class NotFound(Problem, status=(404,), problem="not-found"):
+    """The path, the model or the id does not exist."""
 
 
-class ModelNotFound(NotFound, type="model-not-found"):
-    """No model has that name; member `near`."""
+class ModelNotFound(NotFound, problem="model-not-found"): ...
 
 
-class UnknownId(NotFound, type="unknown-id"):
-    """No prediction with that id waits for a label."""
+class UnknownId(NotFound, problem="unknown-id"): ...
 
 
 class Conflict(Problem, status=(409, 412)):
     """What is there does not agree with the request."""
 
 
-class SpecConflict(Conflict, type="spec-conflict"):
-    """The name is taken by a model with another spec."""
+class SpecConflict(Conflict, problem="spec-conflict"): ...
 
 
-class LabelConflict(Conflict, type="label-conflict"):
-    """The other label came first for this id."""
+class LabelConflict(Conflict, problem="label-conflict"): ...
 
 
-class FeaturesConflict(Conflict, type="features-conflict"):
-    """The id was predicted before with other features."""
+class FeaturesConflict(Conflict, problem="features-conflict"): ...
 
 
-class AlreadyLabelled(Conflict, type="already-labelled"):
-    """The id was learned before."""
+class AlreadyLabelled(Conflict, problem="already-labelled"): ...
 
 
-class LabelExpiredNegative(Conflict, type="label-expired-negative"):
-    """The example expired and was learned as negative."""
+class LabelExpiredNegative(Conflict, problem="label-expired-negative"): ...
 
 
-class MergeRefused(Conflict, type="cannot-merge"):
-    """The models cannot be merged exactly."""
+class MergeRefused(Conflict, problem="cannot-merge"): ...
 
 
-class WeightsUnavailable(Conflict, type="weights-unavailable"):
-    """The model keeps no names of its features."""
+class WeightsUnavailable(Conflict, problem="weights-unavailable"): ...
 
 
-class PreconditionFailed(Conflict, type="precondition-failed"):
-    """The model is not as the request expects."""
+class PreconditionFailed(Conflict, problem="precondition-failed"): ...
 
 
-class Expired(Problem, status=(410,), type="expired"):
-    """The example expired before its label came."""
+class Expired(Problem, status=(410,), problem="expired"): ...
 
 
 class Busy(Problem, status=(429,)):
@@ -291,22 +259,16 @@ class Busy(Problem, status=(429,)):
     passing = True
 
 
-class QueueFull(Busy, type="queue-full"):
-    """Too much is waiting."""
+class QueueFull(Busy, problem="queue-full"): ...
 
 
-class PendingFull(Busy, type="pending-full"):
-    """Too many examples wait for their label."""
+class PendingFull(Busy, problem="pending-full"): ...
 
 
-class TooManyStreams(Busy, type="too-many-streams"):
-    """The limit of event streams is reached."""
+class TooManyStreams(Busy, problem="too-many-streams"): ...
 
 
-class TooManyModels(Busy, type="too-many-models"):
-    """The limit of models is reached: it passes when one is deleted, not with time."""
-
-    passing = False
+class TooManyModels(Busy, problem="too-many-models"): ...
 
 
 class Unavailable(Problem, status=(408, 502, 503, 504)):
@@ -315,34 +277,26 @@ class Unavailable(Problem, status=(408, 502, 503, 504)):
     passing = True
 
 
-class NotReady(Unavailable, type="not-ready"):
-    """The service is starting or stopping."""
+class NotReady(Unavailable, problem="not-ready"): ...
 
 
-class Overloaded(Unavailable, type="overloaded"):
-    """Too many connections or bodies at once."""
+class Overloaded(Unavailable, problem="overloaded"): ...
 
 
-class SlowRequest(Unavailable, type="slow-request"):
-    """The request took too long to come."""
+class SlowRequest(Unavailable, problem="slow-request"): ...
 
 
-class JournalUnavailable(Unavailable, type="journal-unavailable"):
-    """The journal cannot be written: nothing is learned until a restart."""
+class JournalUnavailable(Unavailable, problem="journal-unavailable"): ...
 
 
-class ModelFaulted(Unavailable, type="model-faulted"):
-    """The model is set aside after a fault: this does not pass with time."""
-
-    passing = False
+class ModelFaulted(Unavailable, problem="model-faulted"): ...
 
 
 class ServiceFault(Problem):
     """An answer with a status that no other class stands for."""
 
 
-class InternalError(ServiceFault, type="internal-error"):
-    """An unexpected error; the service's log has its place under the request id."""
+class InternalError(ServiceFault, problem="internal-error"): ...
 
 
 def problem_of(status: int, headers: Mapping[str, str], content: bytes) -> Problem:

@@ -10,17 +10,8 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 
 import httpx
 
-from aucstream.client.answers import (
-    Description,
-    Evaluation,
-    Learned,
-    LearnedMany,
-    ModelEvent,
-    Predicted,
-    Prediction,
-    Roc,
-    Weight,
-)
+from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, Weight
+from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
 from aucstream.client.many import BATCH_ROWS, OnError

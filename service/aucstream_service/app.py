@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from aucstream.errors import AucstreamError
-from aucstream_service.api.description import add_problems, components, shared
+from aucstream_service.api.description import complete
 from aucstream_service.calls.dispatch import Edge, unrouted
 from aucstream_service.calls.event_stream import Streams
 from aucstream_service.calls.metrics import Metrics
@@ -30,18 +30,14 @@ from aucstream_service.calls.routes.learning import learning_router
 from aucstream_service.calls.routes.models import models_router
 from aucstream_service.calls.routes.pages import pages_router
 from aucstream_service.calls.routes.snapshots import snapshots_router
-from aucstream_service.errors import exceptions as errors
-from aucstream_service.errors.exceptions import Disconnected, Forbidden, HostRefused, InvalidQuery, Unauthorized
+from aucstream_service.errors.exceptions import Disconnected, InvalidQuery
 from aucstream_service.errors.problems import CONTENT_TYPE, logged, problem_of
 from aucstream_service.errors.refusal_text import of_pydantic
 from aucstream_service.http.access import Watch
-from aucstream_service.http.admission import SCHEMES, role_needed
 from aucstream_service.http.query import known_query
 from aucstream_service.http.request_context import exchange_of
 from aucstream_service.models.host import ModelHost
-from aucstream_service.models.spec import NAME_PATTERN
 from aucstream_service.settings import Settings
-from aucstream_service.storage.api_keys import Role
 from aucstream_service.storage.directory import DataDirectory
 from aucstream_service.telemetry.logs import Sink
 
@@ -49,16 +45,6 @@ log = logging.getLogger("aucstream")
 
 TITLE = "aucstream"
 SUMMARY = "Streaming AUC maximization: models that learn one labelled example at a time and rank the next."
-
-
-ANYWHERE = (  # what any request may be refused with before a route sees it
-    errors.BadRequest,
-    errors.UrlTooLong,
-    errors.HeadTooLarge,
-    errors.NotImplementedHere,
-    errors.VersionNotSupported,
-    errors.Overloaded,
-)
 
 
 class Service(FastAPI):
@@ -141,42 +127,9 @@ class Service(FastAPI):
                 routes=self.routes,
                 openapi_version="3.1.0",
             )
-            document["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
-            for path, operations in document["paths"].items():
-                for method, operation in operations.items():
-                    _tidy(operation)
-                    _guard(operation, role_needed(method.upper(), path))
-                    if path.startswith("/v1/"):
-                        add_problems(operation, InvalidQuery)
-                    for parameter in operation.get("parameters", ()):
-                        if parameter["in"] == "path":
-                            parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}
-            shared(document)
+            complete(document)
             self.openapi_schema = document
         return self.openapi_schema
-
-
-def _tidy(operation: dict[str, Any]) -> None:
-    """Remove what FastAPI adds by itself: its own 422, which this service never sends."""
-    responses = operation["responses"]
-    content = responses.get("422", {}).get("content", {})
-    if "application/json" in content:
-        if set(content) == {"application/json"}:
-            del responses["422"]
-        else:
-            del content["application/json"]
-
-
-def _guard(operation: dict[str, Any], role: Role | None) -> None:
-    """Describe the key that an operation needs, and what any operation may be refused with."""
-    if role is None:
-        operation["security"] = []
-    else:
-        operation["security"] = [{scheme: [role.name.lower()]} for scheme in SCHEMES]
-        add_problems(operation, Unauthorized, Forbidden)
-    add_problems(operation, HostRefused, *ANYWHERE)
-    if "requestBody" in operation:
-        add_problems(operation, errors.SlowRequest, errors.BadEncoding)
 
 
 def _problem(error: BaseException, request: Request) -> Response:

@@ -1,163 +1,168 @@
-"""Building blocks of the OpenAPI document: bodies, answers and problems with their examples."""
+"""Operations of the OpenAPI document: what a route declares, and what is added to all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from fastapi import Response
 
+from aucstream.answers import Problem
 from aucstream.errors import AucstreamError
-from aucstream.registry import LEARNERS
-from aucstream_service.api.schemas import DESCRIBED
+from aucstream.problem_types import PROBLEM_TYPES, ProblemType
+from aucstream_service.api.schemas import SCHEMAS, example_of, ref
 from aucstream_service.errors import exceptions as errors
-from aucstream_service.errors.problems import INTERNAL, TABLE, TYPE_PREFIX, Entry
+from aucstream_service.http.admission import SCHEMES, role_needed
+from aucstream_service.models.spec import NAME_PATTERN
 
-REF = "#/components/schemas/{model}"
+Content = dict[str, Any]  # by media type
 
-COMMON_HEADERS: dict[str, Any] = {
+ANYWHERE = (  # what any request may be refused with before a route sees it
+    errors.HostRefused,
+    errors.BadRequest,
+    errors.UrlTooLong,
+    errors.HeadTooLarge,
+    errors.NotImplementedHere,
+    errors.VersionNotSupported,
+    errors.Overloaded,
+    errors.NotReady,
+)
+HEADERS: dict[str, Any] = {
+    "Aucstream-Durability": {
+        "description": "what an acknowledged event survives: disk = kill and loss of power, os = kill, memory = neither",
+        "schema": {"type": "string", "enum": ["disk", "os", "memory"]},
+    },
+    "ETag": {"description": "of the spec", "schema": {"type": "string"}},
+    "Retry-After": {"description": "seconds", "schema": {"type": "string"}},
     "X-Request-ID": {"description": "as sent, or new", "schema": {"type": "string"}},
     "traceparent": {
         "description": "W3C trace context: the trace as sent, or new",
         "schema": {"type": "string"},
     },
-    "Aucstream-Durability": {
-        "description": "what an acknowledged event survives: disk = kill and loss of power, os = kill, memory = neither",
-        "schema": {"type": "string", "enum": ["disk", "os", "memory"]},
-    },
 }
 
 
-def ref(model: type[BaseModel]) -> dict[str, str]:
-    """Return a reference to a described model."""
-    return {"$ref": REF.format(model=model.__name__)}
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def examples_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the first example of a model, as `example`."""
-    extra: Any = model.model_config.get("json_schema_extra")
-    return {"example": extra["examples"][0]} if extra else {}
+COMMON_HEADERS = _headers("X-Request-ID", "traceparent", "Aucstream-Durability")
 
 
-def json_content(model: type[BaseModel], *, many: bool = False) -> dict[str, Any]:
-    """Return content of one object, or of an array of them, with an example."""
-    example = examples_of(model)
-    if not many:
-        return {"schema": ref(model), **example}
-    content: dict[str, Any] = {"schema": {"type": "array", "items": ref(model)}}
-    if example:
-        content["example"] = [example["example"]]
-    return content
+def operation(
+    summary: str,
+    answers: Mapping[int, tuple[str, type | Content | None]],
+    *refusals: type[AucstreamError],
+    description: str | None = None,
+    body: tuple[str, type | Content] | None = None,
+    etag: bool = False,
+) -> dict[str, Any]:
+    """Return the arguments of a route that describe its operation.
 
-
-def answer(description: str, content: dict[str, Any] | None = None, **headers: Any) -> dict[str, Any]:
-    """Return the description of one answer."""
-    described: dict[str, Any] = {"description": description, "headers": {**COMMON_HEADERS, **headers}}
-    if content is not None:
-        described["content"] = content
-    return described
-
-
-def problems(*kinds: type[AucstreamError]) -> dict[int | str, dict[str, Any]]:
-    """Return the answers for what a call may raise, grouped by status, each with an example."""
-    described: dict[int | str, dict[str, Any]] = {}
-    entries = [TABLE[kind] for kind in (*kinds, errors.NotReady)]
-    for entry in (*entries, INTERNAL):
-        there = described.setdefault(entry.status, _problem_answer(entry))
-        there["content"]["application/problem+json"]["examples"][entry.type] = {"value": _example(entry)}
-        titles = [
-            example["value"]["title"] for example in there["content"]["application/problem+json"]["examples"].values()
-        ]
-        there["description"] = "; ".join(titles)
-    return described
-
-
-def add_problems(operation: dict[str, Any], *kinds: type[AucstreamError]) -> None:
-    """Add what an operation may be refused with to its answers."""
-    responses = operation["responses"]
-    for status, more in problems(*kinds).items():
-        there = responses.setdefault(str(status), more)
-        content = there["content"]["application/problem+json"]
-        content["examples"].update(more["content"]["application/problem+json"]["examples"])
-        there["description"] = "; ".join(example["value"]["title"] for example in content["examples"].values())
-    operation["responses"] = dict(sorted(responses.items()))
-
-
-def _problem_answer(entry: Entry) -> dict[str, Any]:
-    headers: dict[str, Any] = {}
-    if entry.status in (429, 503):
-        headers["Retry-After"] = {"description": "seconds", "schema": {"type": "string"}}
-    return answer(
-        entry.title,
-        {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}, "examples": {}}},
-        **headers,
-    )
-
-
-def _example(entry: Entry) -> dict[str, Any]:
+    Parameters
+    ----------
+    summary, description : str
+        Texts of the operation.
+    answers : dict
+        Description and content of each status that is no problem; a type stands for JSON.
+    *refusals : type
+        Exceptions that the route raises.
+    body : tuple, optional
+        Description and content of the request's body.
+    etag : bool
+        Whether the answers have an entity tag.
+    """
+    headers = {"headers": _headers("ETag")} if etag else {}
+    extra: dict[str, Any] = {"x-problems": [kind.problem_type.name for kind in refusals]}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "description": body[0], "content": _content(body[1])}
     return {
-        "type": TYPE_PREFIX + entry.type,
-        "title": entry.title,
-        "status": entry.status,
-        "detail": entry.title,
-        "errors": [{"pointer": "/features/amount", "message": "expected a finite number"}]
-        if entry.status == 422
-        else [],
-        "request_id": "5f0c1d2e3a4b-1",
+        "summary": summary,
+        "description": description,
+        "response_class": Response,
+        "responses": {
+            status: {"description": text, **headers, **({} if content is None else {"content": _content(content)})}
+            for status, (text, content) in answers.items()
+        },
+        "openapi_extra": extra,
     }
 
 
-def body(description: str, content: dict[str, Any]) -> dict[str, Any]:
-    """Return `openapi_extra` that describes a request body."""
-    return {"requestBody": {"required": True, "description": description, "content": content}}
+def _content(content: type | Content) -> Content:
+    return {"application/json": {"schema": ref(content)}} if isinstance(content, type) else content
 
 
-def components() -> dict[str, Any]:
-    """Return the schemas of everything described."""
-    schemas: dict[str, Any] = {}
-    for mode in ("validation", "serialization"):
-        _, definitions = models_json_schema([(model, mode) for model in DESCRIBED], ref_template=REF)
-        for name, schema in definitions.get("$defs", {}).items():
-            schemas.setdefault(name, schema)
-    schemas["ModelSpec"]["properties"]["algorithm"]["enum"] = list(LEARNERS)
-    return dict(sorted(schemas.items()))
+def complete(document: dict[str, Any]) -> None:
+    """Add to a document of FastAPI what all operations have in common: problems, keys, headers, examples, schemas."""
+    for path, operations in document["paths"].items():
+        for method, described in operations.items():
+            role = role_needed(method.upper(), path)
+            kinds: list[type[AucstreamError]] = [*ANYWHERE]
+            if path.startswith("/v1/"):
+                kinds += [AucstreamError, errors.InvalidQuery]
+            if role is not None:
+                kinds += [errors.Unauthorized, errors.Forbidden]
+            if "requestBody" in described:
+                kinds += [errors.SlowRequest, errors.BadEncoding]
+            names = [*described.pop("x-problems"), *(kind.problem_type.name for kind in kinds), "internal-error"]
+            answers = {code: answer for code, answer in described["responses"].items() if code < "400"}
+            for answer in answers.values():
+                answer["headers"] = COMMON_HEADERS | answer.get("headers", {})
+            for part in (described.get("requestBody", {}), *answers.values()):
+                for kind, content in part.get("content", {}).items():
+                    if kind == "application/json":
+                        content["example"] = example_of(content["schema"])
+            described["responses"] = dict(sorted({**answers, **_refusals(names)}.items()))
+            described["security"] = [] if role is None else [{scheme: [role.name.lower()]} for scheme in SCHEMES]
+            for parameter in described.get("parameters", ()):
+                if parameter["in"] == "path":
+                    parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}
+    types = dict(sorted(PROBLEM_TYPES.items()))
+    document["components"] = {
+        "schemas": SCHEMAS,
+        "responses": {name: _refusal([entry]) for name, entry in types.items()},
+        "examples": {name: _example(entry) for name, entry in types.items()},
+        "headers": HEADERS,
+        "securitySchemes": SCHEMES,
+    }
 
 
-def shared(document: dict[str, Any]) -> None:
-    """Move what many operations repeat into components: headers, examples of problems, whole answers."""
-    headers: dict[str, Any] = {}
-    examples: dict[str, Any] = {}
-    answers: dict[str, list[dict[str, Any]]] = {}
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for status, described in operation["responses"].items():
-                for name, header in described.get("headers", {}).items():
-                    if headers.setdefault(name, header) == header:
-                        described["headers"][name] = {"$ref": f"#/components/headers/{name}"}
-                for content in described.get("content", {}).values():
-                    for name, example in content.get("examples", {}).items():
-                        examples[name] = example
-                        content["examples"][name] = {"$ref": f"#/components/examples/{name}"}
-                alike = answers.setdefault(status, [])
-                if described not in alike and not status.startswith(("2", "3")):
-                    alike.append(described)
-    responses: dict[str, Any] = {}
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for status, described in operation["responses"].items():
-                if described in answers[status]:
-                    name = f"{status}-{answers[status].index(described) + 1}"
-                    responses[name] = described
-                    operation["responses"][status] = {"$ref": f"#/components/responses/{name}"}
-    parts = {"responses": responses, "examples": examples, "headers": headers}
-    document["components"].update({kind: dict(sorted(part.items())) for kind, part in parts.items()})
+def _refusals(names: Sequence[str]) -> dict[str, Any]:
+    """Return the answers for problem types by status."""
+    statuses: dict[str, list[ProblemType]] = {}
+    for name in dict.fromkeys(names):
+        statuses.setdefault(str(PROBLEM_TYPES[name].status), []).append(PROBLEM_TYPES[name])
+    return {
+        status: _refusal(entries) if entries[1:] else {"$ref": f"#/components/responses/{entries[0].name}"}
+        for status, entries in statuses.items()
+    }
+
+
+def _refusal(entries: Sequence[ProblemType]) -> dict[str, Any]:
+    """Return the answer for problem types of one status."""
+    examples = {entry.name: {"$ref": f"#/components/examples/{entry.name}"} for entry in entries}
+    return {
+        "description": "; ".join(entry.title for entry in entries),
+        "headers": COMMON_HEADERS | (_headers("Retry-After") if entries[0].status in (429, 503) else {}),
+        "content": {"application/problem+json": {"schema": ref(Problem), "examples": examples}},
+    }
+
+
+def _example(entry: ProblemType) -> dict[str, Any]:
+    errors = [{"pointer": "/features/amount", "message": "expected a finite number"}] if entry.status == 422 else []
+    value = {"type": entry.uri, "title": entry.title, "status": entry.status, "detail": entry.title, "errors": errors}
+    return {
+        "summary": entry.title,
+        "description": entry.meaning,
+        "value": {**value, "request_id": "5f0c1d2e3a4b-1"},
+    }
 
 
 def resolved(document: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
     """Return what a description stands for: itself, or what it refers to."""
-    found: Any = described
-    while "$ref" in found:
-        place, found = found["$ref"], document
+    target: Any = described
+    while "$ref" in target:
+        place, target = target["$ref"], document
         for part in place.removeprefix("#/").split("/"):
-            found = found[part]
-    return dict(found)
+            target = target[part]
+    return dict(target)

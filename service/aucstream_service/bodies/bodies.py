@@ -13,10 +13,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from aucstream.answers import schema
 from aucstream.block import Block, Floats, sign_of
 from aucstream.errors import AucstreamError, Description, InvalidBlock, InvalidLabel
 from aucstream.features.encoding.entries import entries_of
@@ -35,28 +36,52 @@ Features = dict[str, Any] | list[Any]
 Numbers = list[float] | Floats
 
 
-class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of learn-one, and one row of learn-many."""
+_WORDS = {"type": "array", "items": {"type": "string"}}
 
-    features: Features
-    label: Any
-    weight: float = 1.0
-    id: str | None = None
+# What the structs of bodies say to OpenAPI; none of it changes what they decode.
+_Value = Annotated[Any, schema(anyOf=[{"type": kind} for kind in ("number", "boolean", "string", "null")] + [_WORDS])]
+_Number = Annotated[Any, schema(type="number")]
+_Features = Annotated[
+    dict[str, _Value] | list[_Number],
+    schema(
+        "An object of names (number, bool, string = one-hot, list of strings = multi-hot, null = missing), or an array "
+        "of numbers; one model takes either names or arrays. An object with a name that stands twice is refused.",
+        {"amount": 12.5, "country": "CH", "tags": ["new", "mobile"], "age": None},
+    ),
+]
+_Label = Annotated[Any, schema("negative: false, 0, -1; positive: true, 1", True, enum=[False, True, 0, 1, -1])]
+_Id = Annotated[str, schema(minLength=1, maxLength=MAX_ID_LENGTH, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+
+
+class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
+    """One labelled example."""
+
+    features: _Features
+    label: _Label
+    weight: Annotated[
+        float, schema("0: gets a seq and counts in the AUC, but leaves the model as it is", minimum=0)
+    ] = 1.0
+    id: Annotated[_Id | None, schema("learned at most once; retries with an id are safe", "click-1")] = None
 
 
 class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of predict-one, and one row of predict-many."""
+    """One example to score."""
 
-    features: Features
-    id: str | None = None
-    explain: bool = False
+    features: _Features
+    id: Annotated[
+        _Id | None,
+        schema("the example waits under it for its label; the same id and features: the first answer", "click-2"),
+    ] = None
+    explain: Annotated[
+        bool, schema("true: what each name adds to the score; predict-one only, refused in predict-many")
+    ] = False
 
 
 class LabelBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of label-one, and one row of label-many."""
+    """The label of an example that was predicted under an id."""
 
-    id: str
-    label: Any
+    id: Annotated[_Id, schema(example="click-2")]
+    label: _Label
 
 
 class EventRow(LearnBody, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from aucstream.errors import AucstreamError, NonFiniteStep
 from aucstream_service.calls.one_row import HotCalls
 from aucstream_service.errors.exceptions import Disconnected, MethodNotAllowed, RouteNotFound, RowsRefused
-from aucstream_service.errors.problems import CONTENT_TYPE, INTERNAL, entry_of, problem_of
+from aucstream_service.errors.problems import CONTENT_TYPE, INTERNAL, problem_of, problem_type_of
 from aucstream_service.http.access import MODEL_ROUTE, MODELS, Watch
 from aucstream_service.http.admission import Admission
 from aucstream_service.http.query import checked_query
@@ -102,7 +102,7 @@ async def answer_error(exchange: Exchange, error: BaseException) -> None:
 
 def problem_for(exchange: Exchange, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
     """Return status, body and headers of an exception's answer; an unexpected one is logged."""
-    if entry_of(error) is INTERNAL:
+    if problem_type_of(error) is INTERNAL:
         told = {"request_id": exchange.request_id.decode()}
         log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
     return problem_of(error, exchange.request_id.decode())

@@ -29,6 +29,8 @@ aucstream.errors.AucstreamError
     └── UnknownEvent
 """
 
+# ruff: noqa: D101
+
 from __future__ import annotations
 
 import difflib
@@ -72,16 +74,13 @@ class ServiceError(AucstreamError):
             self.errors.append({"pointer": pointer, "message": sentence(self)})
 
 
-class InvalidBody(ServiceError):
-    """A JSON body does not fit its description; `pointer` names the field."""
+class InvalidBody(ServiceError, problem="invalid-body"): ...
 
 
-class MalformedBody(InvalidBody):
-    """The bytes are not JSON (RFC 8259), or nest too deeply."""
+class MalformedBody(InvalidBody, problem="malformed-json"): ...
 
 
-class MalformedArrow(InvalidBody):
-    """The bytes are not an Arrow IPC stream, or it is cut or damaged."""
+class MalformedArrow(InvalidBody, problem="malformed-arrow"): ...
 
 
 class RowsRefused(InvalidBody):
@@ -90,37 +89,31 @@ class RowsRefused(InvalidBody):
     def __init__(self, cause: AucstreamError, counts: Mapping[str, Any]) -> None:
         super().__init__(cause.where, cause.expected, cause.got, path=cause.path, members=counts)
         self.cause = cause
+        self.problem_type = cause.problem_type
 
 
-class InvalidQuery(ServiceError):
-    """A query parameter is out of its range."""
+class InvalidQuery(ServiceError, problem="invalid-query"): ...
 
 
-class InvalidName(ServiceError):
-    """A model name is not 1-64 of a-z 0-9 _ -."""
+class InvalidName(ServiceError, problem="invalid-name"): ...
 
 
-class Unauthorized(ServiceError):
-    """No key was shown, or one that is unknown or revoked."""
+class Unauthorized(ServiceError, problem="unauthorized"): ...
 
 
-class Forbidden(ServiceError):
-    """The role of the key does not go so far."""
+class Forbidden(ServiceError, problem="forbidden"): ...
 
 
-class HostRefused(ServiceError):
-    """The request names a host that the service does not answer to (DNS rebinding)."""
+class HostRefused(ServiceError, problem="host-not-allowed"): ...
 
 
-class RouteNotFound(ServiceError):
-    """No such path."""
+class RouteNotFound(ServiceError, problem="not-found"): ...
 
 
-class MethodNotAllowed(ServiceError):
-    """The path exists, with other methods (header `Allow`)."""
+class MethodNotAllowed(ServiceError, problem="method-not-allowed"): ...
 
 
-class ModelNotFound(ServiceError):
+class ModelNotFound(ServiceError, problem="model-not-found"):
     """No model has that name; the message names near misses."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -129,111 +122,85 @@ class ModelNotFound(ServiceError):
         super().__init__("model", f"the name of an existing model{hint}", name, members={"near": near})
 
 
-class SpecConflict(ServiceError):
-    """The name is taken by a model with another spec."""
+class SpecConflict(ServiceError, problem="spec-conflict"): ...
 
 
-class LabelConflict(ServiceError):
-    """The other label came first for this id; member `first_label`."""
+class LabelConflict(ServiceError, problem="label-conflict"): ...
 
 
-class FeaturesConflict(ServiceError):
-    """The id was predicted before, with other features."""
+class FeaturesConflict(ServiceError, problem="features-conflict"): ...
 
 
-class AlreadyLabelled(ServiceError):
-    """A prediction for an id that was learned, and whose own prediction is not remembered."""
+class AlreadyLabelled(ServiceError, problem="already-labelled"): ...
 
 
-class LabelExpiredNegative(ServiceError):
-    """A positive label for an example that was learned as negative when its time was over."""
+class LabelExpiredNegative(ServiceError, problem="label-expired-negative"): ...
 
 
-class UnknownId(ServiceError):
-    """A label for an id of which nothing is known, or not any more."""
+class UnknownId(ServiceError, problem="unknown-id"): ...
 
 
-class ExpiredId(ServiceError):
-    """The time to label this example was over, and it was discarded."""
+class ExpiredId(ServiceError, problem="expired"): ...
 
 
-class PreconditionFailed(ServiceError):
-    """What is there is not what `If-Match` or `If-None-Match` expects."""
+class PreconditionFailed(ServiceError, problem="precondition-failed"): ...
 
 
-class BodyTooLarge(ServiceError):
-    """A body, a line or a list of rows is over its limit; reading stopped there."""
+class BodyTooLarge(ServiceError, problem="body-too-large"): ...
 
 
-class UnsupportedMedia(ServiceError):
-    """The content type is missing or not one of those accepted, or the body is encoded."""
+class UnsupportedMedia(ServiceError, problem="unsupported-media-type"): ...
 
 
-class NotImplementedHere(ServiceError):
-    """A method or a transfer coding that no path of this service knows."""
+class NotImplementedHere(ServiceError, problem="not-implemented"): ...
 
 
-class VersionNotSupported(ServiceError):
-    """A version of HTTP other than 1.0 and 1.1."""
+class VersionNotSupported(ServiceError, problem="version-not-supported"): ...
 
 
-class BadEncoding(ServiceError):
-    """The body is not what its Content-Encoding says."""
+class BadEncoding(ServiceError, problem="bad-encoding"): ...
 
 
-class BadRequest(ServiceError):
-    """The bytes are not an HTTP request."""
+class BadRequest(ServiceError, problem="bad-request"): ...
 
 
-class HeadTooLarge(ServiceError):
-    """The headers of a request are too many or too long."""
+class HeadTooLarge(ServiceError, problem="headers-too-large"): ...
 
 
-class UrlTooLong(ServiceError):
-    """The URL of a request is over its limit."""
+class UrlTooLong(ServiceError, problem="url-too-long"): ...
 
 
-class SlowRequest(ServiceError):
-    """The head or the body of a request took too long; the connection ends."""
+class SlowRequest(ServiceError, problem="slow-request"): ...
 
 
-class Overloaded(ServiceError):
-    """Connections, or bodies being read, are at their limit."""
+class Overloaded(ServiceError, problem="overloaded"): ...
 
 
-class QueueFull(ServiceError):
-    """More is waiting for the journal than the limits allow."""
+class QueueFull(ServiceError, problem="queue-full"): ...
 
 
-class PendingFull(ServiceError):
-    """As many examples wait for their label as the model's spec allows."""
+class PendingFull(ServiceError, problem="pending-full"): ...
 
 
-class TooManyModels(ServiceError):
-    """The limit of models is reached."""
+class TooManyModels(ServiceError, problem="too-many-models"): ...
 
 
-class TooManyStreams(ServiceError):
-    """The limit of event streams is reached."""
+class TooManyStreams(ServiceError, problem="too-many-streams"): ...
 
 
-class NotReady(ServiceError):
-    """Replay is not finished, or the process is stopping."""
+class NotReady(ServiceError, problem="not-ready"): ...
 
 
-class JournalUnavailable(ServiceError):
-    """A write or a flush of the journal failed: nothing is learned until a restart."""
+class JournalUnavailable(ServiceError, problem="journal-unavailable"): ...
 
 
-class ModelFaulted(ServiceError):
-    """Applying a journalled event failed: this model is set aside, the others serve."""
+class ModelFaulted(ServiceError, problem="model-faulted"): ...
 
 
-class WeightsUnavailable(ServiceError):
-    """The model keeps no names (hashing): its weights cannot be told."""
+class WeightsUnavailable(ServiceError, problem="weights-unavailable"): ...
 
 
-class NonFiniteScore(ServiceError):
+class NonFiniteScore(ServiceError, problem="non-finite-score"):
     """A score is not a finite number; `rows` are those of a block."""
 
     rows: Sequence[int] = (0,)

@@ -32,7 +32,7 @@ from aucstream_service.errors.exceptions import (
     UrlTooLong,
     VersionNotSupported,
 )
-from aucstream_service.errors.problems import CONTENT_TYPE, TABLE, problem_of
+from aucstream_service.errors.problems import CONTENT_TYPE, problem_of
 from aucstream_service.http.request_context import BROKEN, WIRE, Exchange, Header, Reading, header_lines, late
 from aucstream_service.settings import Settings
 
@@ -472,7 +472,7 @@ class Protocol(HttpToolsProtocol):
             self.gate.ended(exchange)
 
     def _count(self, kind: type[ServiceError]) -> None:
-        name = TABLE[kind].type
+        name = kind.problem_type.name
         self.gate.refused[name] = self.gate.refused.get(name, 0) + 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aucstream_service.errors.problems import entry_of
+from aucstream_service.errors.problems import problem_type_of
 
 
 @dataclass(slots=True)
@@ -26,5 +26,5 @@ class Counts:
 
     def refuse(self, error: BaseException | str, rows: int = 1) -> None:
         """Count what was refused with this error, or of this problem type."""
-        kind = error if isinstance(error, str) else entry_of(error).type
+        kind = error if isinstance(error, str) else problem_type_of(error).name
         self.refused[kind] = self.refused.get(kind, 0) + rows

@@ -23,7 +23,7 @@ from aucstream.client.problems import ServiceFault, problem_of, seconds_of
 from aucstream.client.rows import Example, learn_line, plain
 from aucstream.client.sse import Event, EventReader
 from aucstream.features.encoding.entries import entries_of
-from aucstream_service.errors.problems import INTERNAL, TABLE
+from aucstream.problem_types import PROBLEM_TYPES
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -62,18 +62,18 @@ def test_rows_of_arrays() -> None:
 
 
 def test_every_problem_of_the_service_has_a_class_of_its_own() -> None:
-    for entry in [*TABLE.values(), INTERNAL]:
-        document = {"type": "urn:aucstream:problem:" + entry.type, "title": entry.title, "detail": "d"}
+    for entry in PROBLEM_TYPES.values():
+        document = {"type": "urn:aucstream:problem:" + entry.name, "title": entry.title, "detail": "d"}
         found = problem_of(entry.status, {"retry-after": "2"}, json.dumps(document).encode())
-        assert (found.type, found.status, found.title, found.retry_after) == (entry.type, entry.status, entry.title, 2)
-        assert problems._BY_TYPE[entry.type] is type(found)
+        assert (found.type, found.status, found.title, found.retry_after) == (entry.name, entry.status, entry.title, 2)
+        assert problems._BY_TYPE[entry.name] is type(found)
         by_status = problem_of(entry.status, {}, b'{"type":"urn:aucstream:problem:of-tomorrow"}')
-        assert isinstance(found, type(by_status)), entry.type
+        assert isinstance(found, type(by_status)), entry.name
         assert by_status.type == "of-tomorrow"
         copy = pickle.loads(pickle.dumps(found))
         assert (type(copy), vars(copy), str(copy)) == (type(found), vars(found), str(found))
-    served = {entry.type for entry in [*TABLE.values(), INTERNAL]}
-    assert set(problems._BY_TYPE) == served
+        assert found.passing is entry.passes
+    assert set(problems._BY_TYPE) == set(PROBLEM_TYPES)
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff", b'{"errors":[1,2],"type":3}', b"null"])

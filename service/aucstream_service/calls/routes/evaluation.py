@@ -1,4 +1,4 @@
-"""What a model is worth, and what it weighs."""
+"""Evaluation, ROC curve and weights of a model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
+from aucstream.answers import Evaluation, Roc, Weight, Weights
 from aucstream.errors import InvalidParams
-from aucstream_service.api.description import answer, json_content, problems
-from aucstream_service.api.schemas import EvaluationAnswer, Roc, Weights
-from aucstream_service.errors import exceptions as errors
-from aucstream_service.errors.exceptions import WeightsUnavailable
+from aucstream_service.api.description import operation
+from aucstream_service.errors.exceptions import InvalidQuery, ModelNotFound, WeightsUnavailable
 from aucstream_service.http.request_context import JSON
 from aucstream_service.models.host import ModelHost
 
@@ -25,48 +24,41 @@ def evaluation_router(host: ModelHost) -> APIRouter:
 
     @router.get(
         "/v1/models/{name}/evaluation",
-        summary="AUC with its interval, and calibration, of the scores given before each update",
-        response_class=Response,
-        responses={
-            200: answer("The evaluation", {"application/json": json_content(EvaluationAnswer)}),
-            **problems(errors.ModelNotFound),
-        },
+        **operation(
+            "AUC with its interval, and calibration, of the scores given before each update",
+            {200: ("The evaluation", Evaluation)},
+            ModelNotFound,
+        ),
     )
     async def evaluation(name: str) -> Response:
         return Response(_encode(host.model(name).summarise()), media_type=JSON.decode())
 
     @router.get(
         "/v1/models/{name}/roc",
-        summary="ROC curve over the window",
-        response_class=Response,
-        responses={
-            200: answer("The curve", {"application/json": json_content(Roc)}),
-            **problems(errors.ModelNotFound),
-        },
+        **operation("ROC curve over the window", {200: ("The curve", Roc)}, ModelNotFound),
     )
     async def roc(name: str) -> Response:
         return Response(_encode(host.model(name).evaluation.roc()), media_type=JSON.decode())
 
     @router.get(
         "/v1/models/{name}/weights",
-        summary="The largest weights by absolute value",
-        response_class=Response,
-        responses={
-            200: answer("The weights", {"application/json": json_content(Weights)}),
-            **problems(errors.ModelNotFound, errors.InvalidQuery, errors.WeightsUnavailable),
-        },
+        **operation(
+            "The largest weights by absolute value",
+            {200: ("The weights", Weights)},
+            ModelNotFound,
+            InvalidQuery,
+            WeightsUnavailable,
+        ),
     )
     async def weights(
         name: str, top: Annotated[int, Query(ge=1, le=1_000_000, description="how many")] = 100
     ) -> Response:
         try:
-            found = host.model(name).pipeline.weights
+            entries = host.model(name).pipeline.weights
         except InvalidParams as error:
             raise WeightsUnavailable(error.where, error.expected, error.got) from error
-        largest = heapq.nsmallest(top, found.items(), key=lambda item: (-abs(item[1]), str(item[0])))
-        return Response(
-            _encode({"weights": [{"name": str(key), "weight": float(weight)} for key, weight in largest]}),
-            media_type=JSON.decode(),
-        )
+        largest = heapq.nsmallest(top, entries.items(), key=lambda item: (-abs(item[1]), str(item[0])))
+        answer = Weights(tuple(Weight(str(key), float(weight)) for key, weight in largest))
+        return Response(_encode(answer), media_type=JSON.decode())
 
     return router

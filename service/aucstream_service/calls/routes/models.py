@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from aucstream_service.api.description import answer, body, json_content, problems
-from aucstream_service.api.schemas import Description, Models
+from aucstream import errors as library
+from aucstream.answers import Description, Models
+from aucstream_service.api.description import operation
 from aucstream_service.errors import exceptions as errors
 from aucstream_service.errors.exceptions import InvalidQuery
 from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThere, Preconditions, unchanged
@@ -20,14 +21,18 @@ from aucstream_service.models.model import Model
 from aucstream_service.models.spec import NAME, ModelSpec, checked_name, spec_of
 
 CURSOR = b"after:"
-ETAG = {"description": "of the spec", "schema": {"type": "string"}}
 
 _encode = msgspec.json.Encoder().encode
 
 
+def description_of(model: Model) -> Description:
+    """Return the description of a model."""
+    return Description(**model.describe())
+
+
 def described(model: Model, status: int = 200) -> Response:
     """Return the description of a model with the ETag of its spec."""
-    return Response(_encode(model.describe()), status, {"ETag": model.etag}, JSON.decode())
+    return Response(_encode(description_of(model)), status, {"ETag": model.etag}, JSON.decode())
 
 
 def cursor_after(name: str) -> str:
@@ -54,26 +59,23 @@ def models_router(host: ModelHost) -> APIRouter:
     @router.put(
         "/v1/models/{name}",
         status_code=201,
-        summary="Create a model",
-        description="The same spec again is 200 and changes nothing; another spec is 409.",
-        response_class=Response,
-        responses={
-            200: answer("It is there with this spec", {"application/json": json_content(Description)}, ETag=ETAG),
-            201: answer("Created", {"application/json": json_content(Description)}, ETag=ETAG),
-            **problems(
-                errors.SpecConflict,
-                errors.BodyTooLarge,
-                errors.UnsupportedMedia,
-                errors.InvalidBody,
-                errors.InvalidName,
-                errors.PreconditionFailed,
-                errors.TooManyModels,
-                errors.JournalUnavailable,
-            ),
-        },
-        openapi_extra=body(
-            "The spec. `params` are those of the algorithm (`aucstream models` lists them).",
-            {"application/json": json_content(ModelSpec)},
+        **operation(
+            "Create a model",
+            {200: ("It is there with this spec", Description), 201: ("Created", Description)},
+            errors.SpecConflict,
+            errors.BodyTooLarge,
+            errors.UnsupportedMedia,
+            errors.MalformedBody,
+            errors.InvalidBody,
+            errors.InvalidName,
+            library.InvalidParams,
+            library.UnknownLearner,
+            errors.PreconditionFailed,
+            errors.TooManyModels,
+            errors.JournalUnavailable,
+            description="The same spec again is 200 and changes nothing; another spec is 409.",
+            body=("The spec. `params` are those of the algorithm (`aucstream models` lists them).", ModelSpec),
+            etag=True,
         ),
     )
     async def create_model(
@@ -88,12 +90,7 @@ def models_router(host: ModelHost) -> APIRouter:
 
     @router.get(
         "/v1/models",
-        summary="List models by name",
-        response_class=Response,
-        responses={
-            200: answer("A page", {"application/json": json_content(Models)}),
-            **problems(errors.InvalidQuery),
-        },
+        **operation("List models by name", {200: ("A page", Models)}, InvalidQuery),
     )
     async def list_models(
         limit: Annotated[int, Query(ge=1, le=1000, description="models on a page")] = 100,
@@ -103,21 +100,24 @@ def models_router(host: ModelHost) -> APIRouter:
             raise host.not_ready()
         after = "" if cursor is None else name_before(cursor)
         names = sorted(name for name in host.models if name > after)
-        page: dict[str, Any] = {
-            "models": [host.models[name].describe() for name in names[:limit]],
-            "next": cursor_after(names[limit - 1]) if len(names) > limit else None,
-        }
+        page = Models(
+            tuple(description_of(host.models[name]) for name in names[:limit]),
+            cursor_after(names[limit - 1]) if len(names) > limit else None,
+        )
         return Response(_encode(page), media_type=JSON.decode())
 
     @router.get(
         "/v1/models/{name}",
-        summary="Describe a model",
-        response_class=Response,
-        responses={
-            200: answer("The model", {"application/json": json_content(Description)}, ETag=ETAG),
-            304: answer("The spec is the one with the ETag of `If-None-Match`", ETag=ETAG),
-            **problems(errors.ModelNotFound, errors.ModelFaulted),
-        },
+        **operation(
+            "Describe a model",
+            {
+                200: ("The model", Description),
+                304: ("The spec is the one with the ETag of `If-None-Match`", None),
+            },
+            errors.ModelNotFound,
+            errors.ModelFaulted,
+            etag=True,
+        ),
     )
     async def describe_model(name: str, if_none_match: IfNoneMatch = None) -> Response:
         model = host.model(name)
@@ -126,12 +126,13 @@ def models_router(host: ModelHost) -> APIRouter:
     @router.delete(
         "/v1/models/{name}",
         status_code=204,
-        summary="Delete a model and all it learned",
-        response_class=Response,
-        responses={
-            204: answer("Deleted"),
-            **problems(errors.ModelNotFound, errors.PreconditionFailed, errors.JournalUnavailable),
-        },
+        **operation(
+            "Delete a model and all it learned",
+            {204: ("Deleted", None)},
+            errors.ModelNotFound,
+            errors.PreconditionFailed,
+            errors.JournalUnavailable,
+        ),
     )
     async def delete_model(name: str, if_match: IfMatch = None) -> Response:
         await host.delete(name, Preconditions(if_match))

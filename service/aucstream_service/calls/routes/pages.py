@@ -53,7 +53,7 @@ def pages_router() -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter(include_in_schema=False)
     static = {path.name: Document(path.read_bytes(), KINDS[path.suffix]) for path in STATIC.iterdir()}
-    made: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
 
     @router.get("/", response_class=Response)
     async def dashboard(if_none_match: IfNoneMatch = None) -> Response:
@@ -67,16 +67,16 @@ def pages_router() -> APIRouter:
 
     @router.get("/openapi.json", response_class=Response)
     async def openapi(request: Request, if_none_match: IfNoneMatch = None) -> Response:
-        if "openapi" not in made:
+        if "openapi" not in documents:
             text = json.dumps(request.app.openapi(), ensure_ascii=False, separators=(",", ":"))
-            made["openapi"] = Document(text.encode(), "application/json")
-        return made["openapi"].answer(if_none_match)
+            documents["openapi"] = Document(text.encode(), "application/json")
+        return documents["openapi"].answer(if_none_match)
 
     @router.get("/docs", response_class=Response)
     async def docs(request: Request, if_none_match: IfNoneMatch = None) -> Response:
-        if "docs" not in made:
-            made["docs"] = _page("aucstream API", _described(request.app.openapi()))
-        return made["docs"].answer(if_none_match)
+        if "docs" not in documents:
+            documents["docs"] = _page("aucstream API", _described(request.app.openapi()))
+        return documents["docs"].answer(if_none_match)
 
     return router
 

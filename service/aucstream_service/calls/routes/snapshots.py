@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from aucstream import errors as library
-from aucstream_service.api.description import answer, body, json_content, problems
-from aucstream_service.api.schemas import Description
-from aucstream_service.calls.routes.models import ETAG, described
+from aucstream.answers import Description
+from aucstream_service.api.description import operation
+from aucstream_service.calls.routes.models import described
 from aucstream_service.errors import exceptions as errors
 from aucstream_service.http.preconditions import IfMatch, IfNoneThere, Preconditions
 from aucstream_service.http.request_context import SAFETENSORS, SNAPSHOT, exchange_of
@@ -25,12 +25,11 @@ def snapshots_router(host: ModelHost) -> APIRouter:
 
     @router.get(
         "/v1/models/{name}/snapshot",
-        summary="Download the whole state (safetensors)",
-        response_class=Response,
-        responses={
-            200: answer("The state", {"application/octet-stream": BINARY}),
-            **problems(errors.ModelNotFound),
-        },
+        **operation(
+            "Download the whole state (safetensors)",
+            {200: ("The state", {"application/octet-stream": BINARY})},
+            errors.ModelNotFound,
+        ),
     )
     async def download(name: str) -> Response:
         model = host.model(name)
@@ -41,25 +40,22 @@ def snapshots_router(host: ModelHost) -> APIRouter:
 
     @router.put(
         "/v1/models/{name}/snapshot",
-        summary="Create or replace a model from a snapshot",
-        description="Goes on at the snapshot's seq, equal to the last bit. Event ids and examples that wait for a label are not part of it: "
-        "the model begins without them.",
-        response_class=Response,
-        responses={
-            200: answer("Replaced", {"application/json": json_content(Description)}, ETag=ETAG),
-            201: answer("Created", {"application/json": json_content(Description)}, ETag=ETAG),
-            **problems(
-                errors.BodyTooLarge,
-                errors.UnsupportedMedia,
-                errors.InvalidName,
-                errors.PreconditionFailed,
-                library.BadSnapshot,
-                library.NewerSnapshot,
-                errors.TooManyModels,
-                errors.JournalUnavailable,
-            ),
-        },
-        openapi_extra=body("A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}),
+        **operation(
+            "Create or replace a model from a snapshot",
+            {200: ("Replaced", Description), 201: ("Created", Description)},
+            errors.BodyTooLarge,
+            errors.UnsupportedMedia,
+            errors.InvalidName,
+            errors.PreconditionFailed,
+            library.BadSnapshot,
+            library.NewerSnapshot,
+            errors.TooManyModels,
+            errors.JournalUnavailable,
+            description="Goes on at the snapshot's seq, equal to the last bit. Event ids and examples that wait for a "
+            "label are not part of it: the model begins without them.",
+            body=("A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}),
+            etag=True,
+        ),
     )
     async def upload(
         name: str, request: Request, if_match: IfMatch = None, if_none_match: IfNoneThere = None

@@ -1,0 +1,232 @@
+"""The answers of the HTTP service: the service encodes them, the client decodes them, OpenAPI describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct
+
+
+def schema(description: str = "", example: Any = UNSET, **keywords: Any) -> Meta:
+    """Return what OpenAPI says of a member; decoding checks none of it.
+
+    Parameters
+    ----------
+    description : str, optional
+        What the member holds.
+    example : object, optional
+        Its value in the example of its struct.
+    **keywords
+        Keywords of JSON Schema.
+
+    Returns
+    -------
+    Meta
+        For `Annotated`.
+    """
+    if description:
+        keywords["description"] = description
+    return Meta(examples=None if example is UNSET else [example], extra_json_schema=keywords)
+
+
+Seq = Annotated[int, schema("number of the last event of the model that this answer includes", 1000, minimum=0)]
+Time = Annotated[str, schema(example="2026-01-01T00:05:00.000000Z")]
+
+
+class Answer(Struct, frozen=True):
+    """Base of all answers."""
+
+
+class Learned(Answer, frozen=True):
+    """What became of one example."""
+
+    seq: Annotated[int, schema("number of its event; of the first one for a duplicate", 1, minimum=0)]
+    score: Annotated[
+        float | None,
+        schema(
+            "before the update: of a row that was predicted under its id, the score given then; "
+            "null for a duplicate, and for a label that waits for its prediction",
+            0.0,
+        ),
+    ]
+    duplicate: Annotated[bool, schema("the id came before, with this label: nothing changed", False)]
+
+
+class RowError(Answer, frozen=True):
+    """Why a row of a -many call was refused."""
+
+    line: Annotated[int, schema("number of the row from 1", 3, minimum=1)]
+    pointer: Annotated[str, schema("JSON pointer into the row", "/features/amount")]
+    message: Annotated[str, schema(example="expected a finite number")]
+
+
+class LearnedMany(Answer, frozen=True):
+    """What became of many rows."""
+
+    accepted: Annotated[int, schema("rows learned, and labels held for their prediction", 999, minimum=0)]
+    duplicates: Annotated[int, schema("rows whose id came before, with the same label", 0, minimum=0)]
+    rejected: Annotated[int, schema("bad lines (on_error=skip), and rows skipped as non-finite", 1, minimum=0)]
+    seq: Seq
+    errors: Annotated[tuple[RowError, ...], schema("the first 100", maxItems=100)]
+
+
+class Prediction(Answer, frozen=True):
+    """Score and probability of one of many rows; both are null, with `errors`, for a row that was skipped."""
+
+    score: Annotated[float | None, schema("higher is more positive", 0.25)]
+    probability: Annotated[float | None, schema("null where calibration is none", 0.6, minimum=0, maximum=1)]
+    errors: tuple[RowError, ...] = ()
+
+
+class Predicted(Answer, frozen=True):
+    """Score and probability of one row."""
+
+    score: Annotated[float, schema("higher is more positive", 0.25)]
+    probability: Annotated[float | None, schema("null where calibration is none", 0.6, minimum=0, maximum=1)]
+    seq: Seq
+    contributions: Annotated[
+        dict[str, float] | None,
+        schema(
+            "where `explain` is true: name to its part of the score; they add up to it. "
+            "An intercept is named `(intercept)`; an array's columns are named 0, 1, …"
+        ),
+    ] = None
+
+
+class PredictedMany(Answer, frozen=True):
+    """Scores and probabilities of the rows of a JSON array, in order."""
+
+    predictions: tuple[Prediction, ...]
+    seq: Seq
+
+
+class Description(Answer, frozen=True):
+    """A model: its spec and its counts."""
+
+    name: Annotated[str, schema(example="clicks")]
+    spec: Annotated[dict[str, Any], schema("with all defaults", {"algorithm": "psam", "params": {"lam": 1e-05}})]
+    resolved: Annotated[
+        dict[str, Any] | None, schema("what auto became; null before the first row", {"scaler": "standard+bounded"})
+    ]
+    examples: Annotated[int, schema("rows learned", 1000, minimum=0)]
+    positives: Annotated[int, schema("positive rows among them", 20, minimum=0)]
+    seq: Seq
+    pending: Annotated[
+        int, schema("examples that wait for their label, and early labels for their example", 0, minimum=0)
+    ]
+    auc: Annotated[float | None, schema("over the window; null until both classes are in it", 0.86)]
+    created_at: Annotated[str, schema(example="2026-01-01T00:00:00.000000Z")]
+    last_event_at: Time | None
+
+
+class Models(Answer, frozen=True):
+    """A page of models, by name."""
+
+    models: tuple[Description, ...]
+    next: Annotated[str | None, schema("cursor of the next page; null on the last", None)]
+
+
+class AucSummary(Answer, frozen=True):
+    """AUC with its 95 % interval (DeLong)."""
+
+    examples: Annotated[int, schema("rows counted", 1000, minimum=0)]
+    positives: Annotated[int, schema("positive rows among them", 20, minimum=0)]
+    auc: Annotated[float | None, schema("null until both classes are present", 0.86)]
+    auc_low: Annotated[float | None, schema("lower end of the interval", 0.81)]
+    auc_high: Annotated[float | None, schema("upper end of the interval", 0.91)]
+    ready: Annotated[bool, schema("both classes are present", True)]
+
+
+class WindowSummary(AucSummary, frozen=True, kw_only=True):
+    """Exact AUC over the last `size` rows."""
+
+    size: Annotated[int, schema("rows that the window holds at most", 10000, minimum=1)]
+
+
+class CalibrationSummary(Answer, frozen=True):
+    """The logistic calibration, and how its probabilities did before each row was learned."""
+
+    slope: Annotated[float | None, schema("null where calibration is none", 1.5)]
+    intercept: Annotated[float | None, schema("null where calibration is none", -3.5)]
+    log_loss: Annotated[float | None, schema("mean over all rows; null before the first", 0.08)]
+    brier: Annotated[float | None, schema("mean over all rows; null before the first", 0.02)]
+
+
+class Evaluation(Answer, frozen=True):
+    """Running evaluation of the scores given before each update."""
+
+    window: WindowSummary
+    total: AucSummary
+    calibration: CalibrationSummary
+
+
+class Roc(Answer, frozen=True):
+    """ROC curve over the window; empty until both classes are in it."""
+
+    fpr: Annotated[tuple[float, ...], schema(example=[0.0, 0.5, 1.0])]
+    tpr: Annotated[tuple[float, ...], schema(example=[0.0, 1.0, 1.0])]
+    thresholds: Annotated[tuple[float | None, ...], schema("the first, null, is above every score", [None, 0.5, 0.1])]
+
+
+class Weight(Answer, frozen=True):
+    """The weight of a feature."""
+
+    name: Annotated[str, schema('feature name, or column of an array: `"0"`, as in contributions', "amount")]
+    weight: Annotated[float, schema(example=0.5)]
+
+
+class Weights(Answer, frozen=True):
+    """The largest weights, by absolute value."""
+
+    weights: tuple[Weight, ...]
+
+
+class ModelEvent(Answer, frozen=True):
+    """The numbers of a model after event `seq`."""
+
+    name: Annotated[str, schema(example="clicks")]
+    seq: Seq
+    examples: Annotated[int, schema("rows learned", 1000, minimum=0)]
+    positives: Annotated[int, schema("positive rows among them", 20, minimum=0)]
+    pending: Annotated[int, schema("examples that wait for their label", 0, minimum=0)]
+    last_event_at: Time | None
+    window: WindowSummary
+    total: AucSummary
+
+
+class Removed(Answer, frozen=True):
+    """How many raw records of an example were removed."""
+
+    removed: Annotated[int, schema(example=1, minimum=0)]
+
+
+class Alive(Answer, frozen=True):
+    """The process answers."""
+
+    status: Annotated[str, schema(example="live")]
+
+
+class Health(Answer, frozen=True):
+    """The service is ready."""
+
+    status: Annotated[str, schema(example="ready")]
+    faulted: Annotated[tuple[str, ...], schema("models that were set aside: they answer 503, the others serve", [])]
+
+
+class FieldProblem(Answer, frozen=True):
+    """One field of the body that was refused."""
+
+    pointer: Annotated[str, schema("JSON pointer into the body (RFC 6901)", "/features/amount")]
+    message: Annotated[str, schema(example="expected a finite number")]
+    line: Annotated[int | None, schema("of an NDJSON body; of an Arrow stream the row, from 1")] = None
+
+
+class Problem(Answer, frozen=True):
+    """Problem document (RFC 9457)."""
+
+    type: Annotated[str, schema("urn:aucstream:problem:<name>: stable")]
+    title: str
+    status: int
+    detail: str
+    errors: tuple[FieldProblem, ...]
+    request_id: str
