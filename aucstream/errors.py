@@ -1,4 +1,4 @@
-"""Every error that aucstream raises on purpose.
+"""Errors that aucstream raises on purpose.
 
     AucstreamError
     ├── InvalidParams   (ValueError)      a constructor argument, a spec, an option

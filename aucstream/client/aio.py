@@ -16,7 +16,7 @@ from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, 
 from aucstream.client.many import BATCH_ROWS, OnError
 from aucstream.client.retry import Retry
 from aucstream.client.rows import Example, Features
-from aucstream.client.transport import LIMITS, Common, failed, reply_of
+from aucstream.client.transport import LIMITS, Common, connection_failure, reply_of
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -164,7 +164,7 @@ class AsyncClient(Common):
         """As `Client.predict_many`."""
         return self._iterate(self._calls.predict_many(model, on_error, batch_rows), rows)
 
-    # ---- what a model is worth ---------------------------------------------------------------
+    # ---- evaluation -------------------------------------------------------------------------
 
     async def evaluation(self, model: str) -> Evaluation:
         """As `Client.evaluation`."""
@@ -214,20 +214,20 @@ class AsyncClient(Common):
         """As `Client.metrics`."""
         return await self._run(self._calls.metrics(openmetrics=openmetrics))
 
-    # ---- doing it ----------------------------------------------------------------------------
+    # ---- effects -----------------------------------------------------------------------------
 
     async def _run(self, flow: Flow[T], rows: Rows[Any] = ()) -> T:
-        doing = _Doing(self, rows)
+        io = _Io(self, rows)
         outcome: object = None
         try:
             while True:
-                outcome = await doing.do(advance(flow, outcome))
+                outcome = await io.perform(advance(flow, outcome))
         except StopIteration as end:
             result: T = end.value
             return result
 
     async def _iterate(self, flow: Flow[Any], rows: Rows[Any] = ()) -> AsyncIterator[Any]:
-        doing = _Doing(self, rows)
+        io = _Io(self, rows)
         outcome: object = None
         try:
             while True:
@@ -238,13 +238,13 @@ class AsyncClient(Common):
                 if isinstance(effect, Emit):
                     outcome = yield effect.value
                 else:
-                    outcome = await doing.do(effect)
+                    outcome = await io.perform(effect)
         finally:
-            await doing.close()
+            await io.close()
 
 
-class _Doing:
-    """Does the effects of one flow."""
+class _Io:
+    """Performs the effects of one flow."""
 
     def __init__(self, client: AsyncClient, rows: Rows[Any]) -> None:
         self._client = client
@@ -252,11 +252,11 @@ class _Doing:
         self._open: httpx.Response | None = None
         self._parts: AsyncIterator[bytes] = _asynchronous(())
 
-    async def do(self, effect: Effect) -> object:
+    async def perform(self, effect: Effect) -> object:
         """Return the result of an effect, or the ConnectionFailed that it ended with."""
         match effect:
             case Take(most):
-                return await _taken(self._rows, most)
+                return await _first(self._rows, most)
             case Sleep(seconds):
                 await anyio.sleep(seconds)
         try:
@@ -266,7 +266,7 @@ class _Doing:
                 case Read():
                     return await anext(self._parts, b"")
         except httpx.RequestError as error:
-            return failed(error)
+            return connection_failure(error)
         return None
 
     async def _send(self, effect: Send) -> Reply:
@@ -295,11 +295,11 @@ async def _asynchronous(rows: Iterable[S]) -> AsyncIterator[S]:
         yield row
 
 
-async def _taken(rows: AsyncIterator[S], most: int) -> list[S]:
-    taken: list[S] = []
+async def _first(rows: AsyncIterator[S], most: int) -> list[S]:
+    first: list[S] = []
     if most > 0:
         async for row in rows:
-            taken.append(row)
-            if len(taken) == most:
+            first.append(row)
+            if len(first) == most:
                 break
-    return taken
+    return first

@@ -1,4 +1,4 @@
-"""Every call of the service as a flow: its request, whether it may be repeated, and what its answer means."""
+"""Each call of the service as a flow: its request, whether it may be repeated, and its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ import numpy as np
 from aucstream.answers import Evaluation, ModelEvent, Predicted, Removed, Roc, Weight, Weights
 from aucstream.client.answers import Description, Learned, LearnedMany, Page
 from aucstream.client.decoding import decode
-from aucstream.client.flow import Emit, Flow, Patience, Read, Reply, Request, Send, Sleep, exchange, is_passing, opened
+from aucstream.client.flow import (
+    Emit,
+    Flow,
+    Patience,
+    Read,
+    Reply,
+    Request,
+    Send,
+    Sleep,
+    exchange,
+    is_passing,
+    open_stream,
+)
 from aucstream.client.many import Encode, Learning, OnError, Scoring
 from aucstream.client.problems import (
     ClientError,
@@ -120,12 +132,12 @@ class Calls:
         cursor: str | None = None
         while True:
             path = f"/v1/models?limit={int(page)}" + ("" if cursor is None else f"&cursor={quote(cursor)}")
-            found = yield from self._answer(Request("GET", path), Page)
-            for description in found.models:
+            answer = yield from self._answer(Request("GET", path), Page)
+            for description in answer.models:
                 yield Emit(description)
-            if found.next is None:
+            if answer.next is None:
                 return
-            cursor = found.next
+            cursor = answer.next
 
     def describe(self, model: str) -> Flow[Description]:
         """GET /v1/models/{name}."""
@@ -153,8 +165,8 @@ class Calls:
             error.id = line.id
             raise
         # an id made for this call can only be its own, from an attempt whose answer was lost
-        mine = line.made and attempts > 1
-        return msgspec.structs.replace(learned, id=line.id, duplicate=learned.duplicate and not mine)
+        repeated = line.new_id and attempts > 1
+        return msgspec.structs.replace(learned, id=line.id, duplicate=learned.duplicate and not repeated)
 
     def predict_one(self, model: str, features: Features, id_: str | None, explain: bool) -> Flow[Predicted]:
         """POST …/predict-one."""
@@ -201,7 +213,7 @@ class Calls:
     ) -> Flow[LearnedMany]:
         return Learning(_path(model, call), encode, self._retry, self._timeout, on_error, batch_rows, each=each).run()
 
-    # ---- what a model is worth ---------------------------------------------------------------
+    # ---- evaluation -------------------------------------------------------------------------
 
     def evaluation(self, model: str) -> Flow[Evaluation]:
         """GET …/evaluation."""
@@ -213,47 +225,47 @@ class Calls:
 
     def weights(self, model: str, top: int) -> Flow[tuple[Weight, ...]]:
         """GET …/weights."""
-        found = yield from self._answer(Request("GET", _path(model, f"weights?top={int(top)}")), Weights)
-        return found.weights
+        answer = yield from self._answer(Request("GET", _path(model, f"weights?top={int(top)}")), Weights)
+        return answer.weights
 
     def events(self, model: str, after: int | None) -> Flow[None]:
         """GET …/events; opens the stream again when it breaks, until the model is gone."""
         patience = Patience(self._retry)
-        seen = None if after is None else str(int(after))
+        last_id = None if after is None else str(int(after))
         while True:
             reader = EventReader()
-            headers = {"Accept": "text/event-stream", **({} if seen is None else {"Last-Event-ID": seen})}
+            headers = {"Accept": "text/event-stream", **({} if last_id is None else {"Last-Event-ID": last_id})}
             error: ClientError = ConnectionFailed("expected an event stream that goes on, got its end", sent=True)
-            told: float | None = None
-            heard = False
+            retry_after: float | None = None
+            received = False
             try:
-                yield from opened(
+                yield from open_stream(
                     Request("GET", _path(model, "events"), headers=headers), patience.timeout(SILENCE_SECONDS)
                 )
                 while part := (yield Read()):
-                    heard = True
+                    received = True
                     for event in reader.feed(part):
                         if event.kind != "end":
-                            seen = event.id
+                            last_id = event.id
                             yield Emit(decode(ModelEvent, event.data.encode()))
                         elif '"deleted"' in event.data:
                             return
                         elif '"replaced"' in event.data:
-                            seen = None  # numbers of another state
-            except (ConnectionFailed, Problem) as failed:
-                if not is_passing(failed):
+                            last_id = None  # numbers of another state
+            except (ConnectionFailed, Problem) as failure:
+                if not is_passing(failure):
                     raise
-                error, told = failed, getattr(failed, "retry_after", None)
-            if heard:
+                error, retry_after = failure, getattr(failure, "retry_after", None)
+            if received:
                 patience.renew()  # however long the caller took for the last event
-            yield patience.pause(error, reader.retry if told is None else told)
+            yield patience.pause(error, reader.retry if retry_after is None else retry_after)
 
     def delete_event(self, model: str, id_: str) -> Flow[int]:
         """DELETE …/events?id=."""
         if not isinstance(id_, str) or not id_:
             raise InvalidParams("id", "the id of an example", id_)
-        found = yield from self._answer(Request("DELETE", _path(model, f"events?id={quote(id_, safe='')}")), Removed)
-        return found.removed
+        answer = yield from self._answer(Request("DELETE", _path(model, f"events?id={quote(id_, safe='')}")), Removed)
+        return answer.removed
 
     # ---- snapshots ---------------------------------------------------------------------------
 
@@ -286,8 +298,8 @@ class Calls:
                 if reply.status == 200:
                     return
                 error: ClientError = problem_of(reply.status, reply.headers, reply.content)
-            except ConnectionFailed as failed:
-                error = failed
+            except ConnectionFailed as failure:
+                error = failure
             if not is_passing(error) or time.monotonic() + POLL_SECONDS > until:
                 raise error
             yield Sleep(POLL_SECONDS)

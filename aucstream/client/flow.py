@@ -1,7 +1,7 @@
-"""Calls without I/O: generators that say what is to be done, and are told how it went.
+"""Calls without I/O: generators that yield effects and receive their results.
 
-`sync.py` and `aio.py` do it; neither decides anything. An effect is answered by its result, or by the
-ConnectionFailed that is then raised where the flow stands.
+`sync.py` and `aio.py` perform the effects and decide nothing. The result of an effect is sent into the generator; a
+ConnectionFailed is raised in it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request; `safe`: it may be sent again when nobody knows whether it arrived."""
+    """A request; a `safe` one may be sent again when it is unknown whether it arrived."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read from the open stream; the result is what came, empty at the end."""
+    """Read from the open stream; the result is its next bytes, empty at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ Flow = Generator[Effect, Any, T]
 
 
 def advance(flow: Flow[Any], outcome: object) -> Effect:
-    """Tell a flow how its last effect went; return the next. Raises StopIteration with the flow's result."""
+    """Send the outcome of the last effect into a flow; return the next. Raises StopIteration with the flow's result."""
     return flow.throw(outcome) if isinstance(outcome, ConnectionFailed) else flow.send(outcome)
 
 
 class Patience:
-    """What is left of the deadline of one request, and how often it was sent."""
+    """The rest of one request's deadline, and the number of its attempts."""
 
     def __init__(self, retry: Retry) -> None:
         self._retry = retry
@@ -90,20 +90,20 @@ class Patience:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew: it went well so far."""
+        """Start the deadline anew after a success."""
         self._until = time.monotonic() + self._retry.deadline
-        self._failed = 0
+        self._failures = 0
 
     def timeout(self, seconds: float) -> float:
-        """Count an attempt; return how long it may be silent."""
+        """Count an attempt; return the seconds that its answer may be silent."""
         self.attempt += 1
-        return seconds if self._failed == 0 else max(0.001, min(seconds, self._until - time.monotonic()))
+        return seconds if self._failures == 0 else max(0.001, min(seconds, self._until - time.monotonic()))
 
-    def pause(self, error: ClientError, told: float | None = None) -> Sleep:
+    def pause(self, error: ClientError, retry_after: float | None = None) -> Sleep:
         """Return the pause before the next attempt, or raise the error where the deadline leaves no time."""
         error.attempts = self.attempt
-        self._failed += 1
-        seconds = self._retry.pause(self._failed, told)
+        self._failures += 1
+        seconds = self._retry.pause(self._failures, retry_after)
         if time.monotonic() + seconds > self._until:
             raise error
         return Sleep(seconds)
@@ -114,25 +114,25 @@ def exchange(request: Request, retry: Retry, timeout: float) -> Flow[tuple[Reply
     patience = Patience(retry)
     while True:
         error: ClientError
-        told = None
+        retry_after = None
         try:
             reply = yield Send(request, patience.timeout(timeout))
-        except ConnectionFailed as failed:
-            again = request.safe or not failed.sent
-            error = failed
+        except ConnectionFailed as failure:
+            repeatable = request.safe or not failure.sent
+            error = failure
         else:
             if 200 <= reply.status < 300:
                 return reply, patience.attempt
             problem = problem_of(reply.status, reply.headers, reply.content)
-            again = request.safe and problem.passing
-            error, told = problem, problem.retry_after
-        if not again:
+            repeatable = request.safe and problem.passing
+            error, retry_after = problem, problem.retry_after
+        if not repeatable:
             error.attempts = patience.attempt
             raise error
-        yield patience.pause(error, told)
+        yield patience.pause(error, retry_after)
 
 
-def opened(request: Request, timeout: float) -> Flow[None]:
+def open_stream(request: Request, timeout: float) -> Flow[None]:
     """Open a stream; raises Problem, ConnectionFailed."""
     reply = yield Send(request, timeout, stream=True)
     if reply.status != 200:

@@ -29,14 +29,14 @@ Encode = Callable[[object, str], Line]
 
 
 class Batch:
-    """Lines on their way, and which of the rows given each one is (from 1)."""
+    """Lines of one request, with the number of each row (from 1)."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.numbers: list[int] = []
         self.size = 0
         self.with_ids = True
-        self.made_ids = True
+        self.new_ids = True
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -47,7 +47,7 @@ class Batch:
         self.numbers.append(number)
         self.size += len(line.data) + 1
         self.with_ids = self.with_ids and line.id is not None
-        self.made_ids = self.made_ids and line.made
+        self.new_ids = self.new_ids and line.new_id
 
     def number(self, line: int) -> int:
         """Return the number of the row that stands in a line (from 1)."""
@@ -55,7 +55,7 @@ class Batch:
 
 
 class Many:
-    """One -many call: where it goes, how a row becomes a line, and what was answered so far."""
+    """One -many call: its path, the encoder of its rows, and the sum of its answers."""
 
     def __init__(self, path: str, encode: Encode, retry: Retry, timeout: float, on_error: str, rows: int) -> None:
         if on_error not in ("abort", "skip"):
@@ -103,7 +103,7 @@ class Many:
         request = Request("POST", self._path, b"\n".join(batch.lines), NDJSON, self._safe(batch))
         try:
             reply, attempts = yield from exchange(request, self._retry, self._timeout)
-            yield from self._answered(batch, reply.content, attempts)
+            yield from self._receive(batch, reply.content, attempts)
         except ClientError as error:
             if isinstance(error, Problem):
                 self._locate(error, batch)
@@ -111,16 +111,16 @@ class Many:
             raise
 
     def _locate(self, problem: Problem, batch: Batch) -> None:
-        """Name rows as they were given, and count what was taken before the one that was refused."""
+        """Number the rows of a problem as the caller counts them, and add the counts that it carries."""
         for entry in problem.errors:
             if isinstance(entry.get("line"), int):
                 entry["line"] = batch.number(entry["line"])
-        problem.retell()
+        problem.update_sentence()
 
     def _safe(self, batch: Batch) -> bool:
         raise NotImplementedError
 
-    def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
+    def _receive(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
         raise NotImplementedError
 
     def _refuse(self, error: RowError) -> Flow[None]:
@@ -130,14 +130,14 @@ class Many:
 class Learning(Many):
     """learn-many and label-many; `each`: every batch's counts are handed out as they come."""
 
-    def __init__(self, *told: Any, each: bool) -> None:
-        super().__init__(*told)
+    def __init__(self, *arguments: Any, each: bool) -> None:
+        super().__init__(*arguments)
         self._each = each
 
     def _safe(self, batch: Batch) -> bool:
         return batch.with_ids
 
-    def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
+    def _receive(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
         counts = _own(decode(LearnedMany, content), batch, attempts)
         errors = tuple(msgspec.structs.replace(error, line=batch.number(error.line)) for error in counts.errors)
         yield from self._add(msgspec.structs.replace(counts, errors=errors))
@@ -153,13 +153,13 @@ class Learning(Many):
     def _locate(self, problem: Problem, batch: Batch) -> None:
         super()._locate(problem, batch)
         if "accepted" in problem.members:
-            taken = {name: problem.members.get(name, 0) for name in ("accepted", "duplicates", "rejected", "seq")}
-            self.learned += _own(msgspec.convert(taken, LearnedMany), batch, problem.attempts)
+            counts = {name: problem.members.get(name, 0) for name in ("accepted", "duplicates", "rejected", "seq")}
+            self.learned += _own(msgspec.convert(counts, LearnedMany), batch, problem.attempts)
 
 
 def _own(counts: LearnedMany, batch: Batch, attempts: int) -> LearnedMany:
-    """Count as accepted what an earlier attempt brought: an id made for this call can only be its own."""
-    if attempts == 1 or not batch.made_ids:
+    """Count duplicates of a repeated batch as accepted: an id made for this call can only come from its first attempt."""
+    if attempts == 1 or not batch.new_ids:
         return counts
     return msgspec.structs.replace(counts, accepted=counts.accepted + counts.duplicates, duplicates=0)
 
@@ -170,11 +170,11 @@ class Scoring(Many):
     def _safe(self, batch: Batch) -> bool:
         return True  # without an id it changes nothing; with one it is answered as before
 
-    def _answered(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
-        found = decode_lines(Prediction, content)
-        if len(found) != len(batch):
-            raise BadAnswer(f"expected {len(batch)} lines, got {len(found)}")
-        for prediction in found:
+    def _receive(self, batch: Batch, content: bytes, attempts: int) -> Flow[None]:
+        predictions = decode_lines(Prediction, content)
+        if len(predictions) != len(batch):
+            raise BadAnswer(f"expected {len(batch)} lines, got {len(predictions)}")
+        for prediction in predictions:
             if prediction.errors:
                 errors = tuple(msgspec.structs.replace(e, line=batch.number(e.line)) for e in prediction.errors)
                 prediction = msgspec.structs.replace(prediction, errors=errors)

@@ -40,7 +40,7 @@ _BY_STATUS: dict[int, type[Problem]] = {}
 
 
 class ClientError(AucstreamError):
-    """Base of what a call can end with.
+    """Base of the errors of a call.
 
     Attributes
     ----------
@@ -110,16 +110,16 @@ class Problem(ClientError):
         self.retry_after = retry_after
         super().__init__(self._sentence())
 
-    def retell(self) -> None:
-        """Make the sentence anew: rows have got other numbers."""
+    def update_sentence(self) -> None:
+        """Make the sentence anew after a change of `errors`."""
         self.expected = self._sentence()
         self.args = (self.message,)
 
     def _sentence(self) -> str:
         name = self.type if self.type in _BY_TYPE else self.title
-        told = f"{self.status} {name}: {self.detail}" if self.detail else f"{self.status} {name}"
+        text = f"{self.status} {name}: {self.detail}" if self.detail else f"{self.status} {name}"
         places = "; ".join(_place(error) for error in self.errors[:3] if "line" in error)
-        return told + (f" ({places})" if places else "") + (f" [{self.request_id}]" if self.request_id else "")
+        return text + (f" ({places})" if places else "") + (f" [{self.request_id}]" if self.request_id else "")
 
     def __init_subclass__(cls, *, problem: str | None = None, status: tuple[int, ...] = ()) -> None:
         super().__init_subclass__(problem=problem)

@@ -1,4 +1,4 @@
-"""How long a client goes on trying."""
+"""When and how often a client repeats a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Retry:
     first: float = 0.1
     longest: float = 10.0
 
-    def pause(self, attempt: int, told: float | None = None) -> float:
-        """Return the seconds to wait after an attempt (from 1); `told`: what the service asked for."""
+    def pause(self, attempt: int, retry_after: float | None = None) -> float:
+        """Return the seconds to wait after an attempt (from 1); `retry_after` are the seconds that the service asked for."""
         bound = min(self.longest, self.first * 2.0 ** min(attempt - 1, 60))
-        return (told or 0.0) + bound * (0.5 + 0.5 * random.random())
+        return (retry_after or 0.0) + bound * (0.5 + 0.5 * random.random())

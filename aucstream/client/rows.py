@@ -1,4 +1,4 @@
-"""Rows as they are given, to JSON as the service takes it; what the library refuses is refused here, by name."""
+"""Rows of the caller as JSON for the service. The rules for values are those of the library."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Example:
 
 
 class Line(NamedTuple):
-    """A row as JSON, its id, and whether that was made here."""
+    """A row as JSON, its id, and whether the client made that id."""
 
     data: bytes
     id: str | None
-    made: bool = False
+    new_id: bool = False
 
 
 class _Learn(msgspec.Struct, omit_defaults=True):
@@ -62,13 +62,13 @@ class _Label(msgspec.Struct):
 
 def learn_line(example: Example, path: str = "", *, make_id: bool = False) -> Line:
     """Return a labelled example; one without an id gets a new one if `make_id`."""
-    made = make_id and example.id is None
-    id_ = new_id() if made else checked_id(example.id, path)
+    is_new = make_id and example.id is None
+    id_ = new_id() if is_new else checked_id(example.id, path)
     weight = example.weight
     if type(weight) is not float or not 0.0 <= weight < math.inf:
         weight = float(weights_of(weight, 1)[0])
     label = sign_of(example.label, path) > 0
-    return Line(_encode(_Learn(plain(example.features, path), label, weight, id_)), id_, made)
+    return Line(_encode(_Learn(plain(example.features, path), label, weight, id_)), id_, is_new)
 
 
 def predict_line(example: Example, path: str = "", *, explain: bool = False) -> Line:
@@ -141,10 +141,10 @@ def plain(features: object, path: str = "") -> dict[str, Any] | list[float]:
 
 
 def _named(features: Mapping[Any, Any], path: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in features.items():
         name = key if type(key) is str else str(checked_name(key, path))
-        if name in found:
+        if name in values:
             raise InvalidBlock("feature name", "names that differ as strings", key, path=path)
         kind = type(value)
         if (
@@ -154,20 +154,20 @@ def _named(features: Mapping[Any, Any], path: str) -> dict[str, Any]:
             or value is None
             or (kind is int and -EXACT <= value <= EXACT)
         ):
-            found[name] = value
+            values[name] = value
         elif isinstance(value, str):
-            found[name] = str(value)
+            values[name] = str(value)
         elif isinstance(value, np.bool_):
-            found[name] = bool(value)
+            values[name] = bool(value)
         elif isinstance(value, (list, tuple, set, frozenset)):
-            found[name] = _members(value, name, path)
+            values[name] = _members(value, name, path)
         elif isinstance(value, numbers.Real) or (
             hasattr(value, "__float__") and not hasattr(value, "__len__") and not isinstance(value, np.generic)
         ):
-            found[name] = finite_value(value, name, path)
+            values[name] = finite_value(value, name, path)
         else:
             raise InvalidBlock("feature", VALUES, value, path=f"{path}[{name!r}]")
-    return found
+    return values
 
 
 def _members(value: Iterable[object], name: str, path: str) -> list[str]:

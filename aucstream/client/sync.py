@@ -17,7 +17,7 @@ from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, 
 from aucstream.client.many import BATCH_ROWS, OnError
 from aucstream.client.retry import Retry
 from aucstream.client.rows import Example, Features
-from aucstream.client.transport import LIMITS, Common, failed, reply_of
+from aucstream.client.transport import LIMITS, Common, connection_failure, reply_of
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ class Client(Common):
         """
         return self._iterate(self._calls.predict_many(model, on_error, batch_rows), rows)
 
-    # ---- what a model is worth ---------------------------------------------------------------
+    # ---- evaluation -------------------------------------------------------------------------
 
     def evaluation(self, model: str) -> Evaluation:
         """Return AUC with its interval, and calibration, of the scores given before each update."""
@@ -261,20 +261,20 @@ class Client(Common):
         """Return the metrics in Prometheus' text format, or in that of OpenMetrics."""
         return self._run(self._calls.metrics(openmetrics=openmetrics))
 
-    # ---- doing it ----------------------------------------------------------------------------
+    # ---- effects -----------------------------------------------------------------------------
 
     def _run(self, flow: Flow[T], rows: Iterable[Any] = ()) -> T:
-        doing = _Doing(self, rows)
+        io = _Io(self, rows)
         outcome: object = None
         try:
             while True:
-                outcome = doing.do(advance(flow, outcome))
+                outcome = io.perform(advance(flow, outcome))
         except StopIteration as end:
             result: T = end.value
             return result
 
     def _iterate(self, flow: Flow[Any], rows: Iterable[Any] = ()) -> Iterator[Any]:
-        doing = _Doing(self, rows)
+        io = _Io(self, rows)
         outcome: object = None
         try:
             while True:
@@ -285,13 +285,13 @@ class Client(Common):
                 if isinstance(effect, Emit):
                     outcome = yield effect.value
                 else:
-                    outcome = doing.do(effect)
+                    outcome = io.perform(effect)
         finally:
-            doing.close()
+            io.close()
 
 
-class _Doing:
-    """Does the effects of one flow."""
+class _Io:
+    """Performs the effects of one flow."""
 
     def __init__(self, client: Client, rows: Iterable[Any]) -> None:
         self._client = client
@@ -299,7 +299,7 @@ class _Doing:
         self._open: httpx.Response | None = None
         self._parts: Iterator[bytes] = iter(())
 
-    def do(self, effect: Effect) -> object:
+    def perform(self, effect: Effect) -> object:
         """Return the result of an effect, or the ConnectionFailed that it ended with."""
         match effect:
             case Take(most):
@@ -313,7 +313,7 @@ class _Doing:
                 case Read():
                     return next(self._parts, b"")
         except httpx.RequestError as error:
-            return failed(error)
+            return connection_failure(error)
         return None
 
     def _send(self, effect: Send) -> Reply:

@@ -1,4 +1,4 @@
-"""What both clients have in common around httpx: its options, and what its errors mean."""
+"""What both clients share around httpx: its options and its errors."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Common:
         }
 
 
-def failed(error: httpx.RequestError) -> ConnectionFailed:
-    """Return the client's error for one of httpx."""
-    told = str(error) or type(error).__name__
-    failure = ConnectionFailed(f"expected an answer, got {told}", sent=not isinstance(error, _NOT_SENT))
+def connection_failure(error: httpx.RequestError) -> ConnectionFailed:
+    """Return the ConnectionFailed for an error of httpx."""
+    reason = str(error) or type(error).__name__
+    failure = ConnectionFailed(f"expected an answer, got {reason}", sent=not isinstance(error, _NOT_SENT))
     failure.__cause__ = error
     return failure
 
 
 def reply_of(answer: httpx.Response, content: bytes) -> Reply:
-    """Return an answer without httpx."""
+    """Return the Reply of an answer of httpx."""
     return Reply(answer.status_code, answer.headers, content)

@@ -1,4 +1,4 @@
-"""The application: host, edge, routes and lifespan put together."""
+"""The application: host, edge, routes and lifespan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from aucstream_service.calls.routes.models import models_router
 from aucstream_service.calls.routes.pages import pages_router
 from aucstream_service.calls.routes.snapshots import snapshots_router
 from aucstream_service.errors.exceptions import Disconnected, InvalidQuery
-from aucstream_service.errors.problems import CONTENT_TYPE, logged, problem_of
+from aucstream_service.errors.problems import CONTENT_TYPE, log_text, problem_of
 from aucstream_service.errors.refusal_text import of_pydantic
 from aucstream_service.http.access import Watch
 from aucstream_service.http.query import known_query
@@ -48,7 +48,7 @@ SUMMARY = "Streaming AUC maximization: models that learn one labelled example at
 
 
 class Service(FastAPI):
-    """FastAPI behind one plain middleware that serves the hot calls itself."""
+    """FastAPI behind one ASGI middleware, which serves the hot calls itself."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ async def _recover(app: Service) -> None:
     try:
         await app.model_host.recover()
     except Exception as error:
-        log.critical("start: %s", logged(error), exc_info=None if isinstance(error, AucstreamError) else error)
+        log.critical("start: %s", log_text(error), exc_info=None if isinstance(error, AucstreamError) else error)
         app.fatal = error
         if app.when_fatal is not None:
             app.when_fatal()

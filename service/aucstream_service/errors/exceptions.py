@@ -1,4 +1,4 @@
-"""Errors of the service itself; `errors/problems.py` gives each its status and its type.
+"""Errors of the service itself; `aucstream.problem_types` describes those that answer a request.
 
 aucstream.errors.AucstreamError
 └── ServiceError
@@ -42,7 +42,7 @@ from aucstream_service.errors.refusal_text import sentence
 
 
 class ServiceError(AucstreamError):
-    """Base of what a request can be answered with.
+    """Base of the errors that answer a request.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class MalformedArrow(InvalidBody, problem="malformed-arrow"): ...
 
 
 class RowsRefused(InvalidBody):
-    """A stream of rows was cut short; what was taken before stays taken."""
+    """A row ended a stream; the rows before it stay learned, and `counts` counts them."""
 
     def __init__(self, cause: AucstreamError, counts: Mapping[str, Any]) -> None:
         super().__init__(cause.where, cause.expected, cause.got, path=cause.path, members=counts)
@@ -114,7 +114,7 @@ class MethodNotAllowed(ServiceError, problem="method-not-allowed"): ...
 
 
 class ModelNotFound(ServiceError, problem="model-not-found"):
-    """No model has that name; the message names near misses."""
+    """No model has that name; the message names similar ones."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         near = difflib.get_close_matches(name[:64].lower(), list(known), n=3)
@@ -201,7 +201,7 @@ class WeightsUnavailable(ServiceError, problem="weights-unavailable"): ...
 
 
 class NonFiniteScore(ServiceError, problem="non-finite-score"):
-    """A score is not a finite number; `rows` are those of a block."""
+    """A score is not a finite number; `rows` are the positions of such scores in a block."""
 
     rows: Sequence[int] = (0,)
 
@@ -211,14 +211,14 @@ class Disconnected(Exception):
 
 
 class StartRefused(AucstreamError):
-    """The process must not start as it was told to."""
+    """The process must not start with these settings or this directory."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("start", reason)
 
     @property
     def message(self) -> str:
-        """The reason alone: it is a sentence for an operator."""
+        """The reason, a sentence for an operator."""
         return self.expected
 
 
@@ -227,7 +227,7 @@ class DirectoryInUse(StartRefused):
 
 
 class JournalDamaged(StartRefused):
-    """The journal's file is damaged where all models share it, or lost what it had acknowledged."""
+    """The part of the journal that all models share is damaged, or acknowledged events are lost."""
 
 
 class Unrecoverable(AucstreamError):
@@ -242,11 +242,11 @@ class JournalGap(Unrecoverable):
 
 
 class RowsDamaged(Unrecoverable):
-    """A row of the journal is not the one that was written."""
+    """A row of the journal fails its checksum."""
 
 
 class UnknownEvent(Unrecoverable):
-    """An event of a kind that this version does not know."""
+    """The journal holds an event of a kind that this version does not know."""
 
 
 def pointer_of(tokens: Sequence[str | int]) -> str:

@@ -47,9 +47,9 @@ def tokens_of(path: str) -> list[str | int]:
 
 def _name_in(quoted: str) -> str:
     """Return the name that JSON or `repr` has quoted."""
-    for read in (json.loads, ast.literal_eval):
+    for parse in (json.loads, ast.literal_eval):
         try:
-            return str(read(quoted))
+            return str(parse(quoted))
         except (ValueError, SyntaxError):
             continue
     return quoted[1:-1]
@@ -67,7 +67,7 @@ def field_errors(error: AucstreamError) -> list[dict[str, Any]]:
 
 
 def detail_of(error: BaseException) -> str:
-    """Return the sentence for an exception: *where: expected what, got what - at pointer*."""
+    """Return the sentence of an exception: *where: expected what, got what - at pointer*."""
     if isinstance(error, RowsRefused):
         return detail_of(error.cause)
     if not isinstance(error, AucstreamError):
@@ -76,7 +76,7 @@ def detail_of(error: BaseException) -> str:
     return f"{error.where}: {sentence(error)}{' - at ' if at else ''}{at}"
 
 
-def logged(error: BaseException) -> str:
+def log_text(error: BaseException) -> str:
     """Return the description of an exception for the log; messages that may quote features are left out."""
     if isinstance(error, StartRefused):
         return error.message

@@ -1,7 +1,7 @@
-"""What an answer says of a value that it refuses, in the words of JSON.
+"""Describes rejected values without leaking features, in the terms of JSON.
 
-Features are private, and so is a name that is too long (it may be anything): an answer says of which kind they
-are. Labels, ids, parameters and settings are quoted, shortly.
+Features are private, and so is a name that is too long, which may hold anything: an answer names their kind. Labels,
+ids, parameters and settings are quoted, cut at 80 characters.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 
 from aucstream.errors import AucstreamError, Description, InvalidBlock, InvalidLabel, shown
 
-LONGEST_NAME = 1024  # characters of a name in a pointer; a longer one is told by its length
+LONGEST_NAME = 1024  # characters of a name in a pointer; a longer name is left out
 LONGEST_LABEL = 40
 
 _KINDS = {"int": "a number", "float": "a number", "str": "a string", "bool": "a boolean", "null": "null"}
 _KINDS |= {"object": "an object", "array": "an array"}
 
 _PYDANTIC = [
-    (re.compile(pattern), told)
-    for pattern, told in (
+    (re.compile(pattern), text)
+    for pattern, text in (
         (r"^Input should be (?=greater|less)", "a number "),
         (r"^Input should be ", ""),
         (r"^String should have ", "a string of "),
@@ -49,7 +49,7 @@ _IN_JSON = {
 
 
 def kind_of(value: object) -> str:
-    """Return of which kind a value is; nothing of the value itself."""
+    """Return the kind of a value, without the value itself."""
     if isinstance(value, Description):
         return in_json(value)
     if isinstance(value, np.generic):
@@ -61,16 +61,16 @@ def kind_of(value: object) -> str:
     if isinstance(value, (int, float)):
         return kind_of_number(value)
     if isinstance(value, str):
-        return f"a string of {_counted(len(value), 'character')}"
+        return f"a string of {_count(len(value), 'character')}"
     if isinstance(value, Mapping):
-        return f"an object of {_counted(len(value), 'name')}"
+        return f"an object of {_count(len(value), 'name')}"
     if isinstance(value, Sequence):
-        return f"an array of {_counted(len(value), 'value')}"
+        return f"an array of {_count(len(value), 'value')}"
     return f"a {type(value).__name__}"
 
 
 def kind_of_number(value: float | str) -> str:
-    """Return of which kind a number is, or the text of a number in a body."""
+    """Return the kind of a number, or of the text of a number in a body."""
     if isinstance(value, str) and value.lstrip("-") in ("NaN", "Infinity"):
         return value
     try:
@@ -86,17 +86,17 @@ def kind_of_number(value: float | str) -> str:
     return "a number"
 
 
-def _counted(number: int, noun: str) -> str:
+def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def in_json(text: str) -> str:
-    """Return a sentence of the library with JSON's names for what Python calls otherwise."""
-    return _PYTHON.sub(lambda found: _IN_JSON[found[0]], text)
+    """Return a sentence of the library with the names of JSON for types and constants of Python."""
+    return _PYTHON.sub(lambda match: _IN_JSON[match[0]], text)
 
 
 def quoted(value: object) -> str:
-    """Return a value that is not a feature, cut at 80 characters; of an object or an array its kind."""
+    """Return a value that is no feature, cut at 80 characters; an object or an array is described by its kind."""
     if isinstance(value, (dict, list)):
         return kind_of(value)
     if value is None or isinstance(value, bool):
@@ -109,7 +109,7 @@ def _label(value: object) -> str:
 
 
 def got(error: AucstreamError) -> str:
-    """Return what was found, as an answer may say it; empty where there is nothing to say."""
+    """Return the rejected value as an answer may show it; empty where the error has none."""
     if error.got is ...:
         return ""
     if isinstance(error, InvalidBlock):
@@ -119,29 +119,29 @@ def got(error: AucstreamError) -> str:
 
 def sentence(error: AucstreamError) -> str:
     """Return *expected what, got what*."""
-    found = got(error)
-    return f"expected {in_json(error.expected)}{', got ' if found else ''}{found}"
+    value = got(error)
+    return f"expected {in_json(error.expected)}{', got ' if value else ''}{value}"
 
 
-def of_validator(what: str) -> str:
-    """Return what msgspec says of a value in this service's words; it names kinds, never values."""
-    match = re.match(r"Expected `([^`]*)`(?:, got `([^`]*)`)?$", what)
+def of_validator(message: str) -> str:
+    """Return a message of msgspec in the terms of this service; it names kinds, never values."""
+    match = re.match(r"Expected `([^`]*)`(?:, got `([^`]*)`)?$", message)
     if match is None:
-        return what[:1].lower() + what[1:]
-    names, found = match.groups()
-    told = " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
-    return told if found is None else f"{told}, got {_KINDS.get(found, found)}"
+        return message[:1].lower() + message[1:]
+    names, kind = match.groups()
+    expected = " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
+    return expected if kind is None else f"{expected}, got {_KINDS.get(kind, kind)}"
 
 
-def of_pydantic(what: str) -> str:
-    """Return what pydantic expected in this service's words."""
-    for pattern, told in _PYDANTIC:
-        what = pattern.sub(told, what)
-    return what
+def of_pydantic(message: str) -> str:
+    """Return a message of pydantic in the terms of this service."""
+    for pattern, text in _PYDANTIC:
+        message = pattern.sub(text, message)
+    return message
 
 
 def names_in(tokens: Sequence[Any]) -> list[Any]:
-    """Return the tokens of a pointer up to the first name that is too long to be told."""
+    """Return the tokens of a pointer before the first name that is too long to be shown."""
     for at, token in enumerate(tokens):
         if isinstance(token, str) and len(token) > LONGEST_NAME:
             return list(tokens[:at])

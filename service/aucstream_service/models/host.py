@@ -32,7 +32,7 @@ from aucstream_service.errors.exceptions import (
     TooManyModels,
     Unrecoverable,
 )
-from aucstream_service.errors.problems import logged
+from aucstream_service.errors.problems import log_text
 from aucstream_service.http.preconditions import ANY, Preconditions
 from aucstream_service.journal.commands import (
     Append,
@@ -211,7 +211,7 @@ class ModelHost:
     def _set_aside(self, record: ModelRecord, error: Exception) -> None:
         """Go on without a model that cannot be recovered; its files are left as they are."""
         known = isinstance(error, AucstreamError)
-        reason = f"expected {error.expected}" if isinstance(error, Unrecoverable) else logged(error)
+        reason = f"expected {error.expected}" if isinstance(error, Unrecoverable) else log_text(error)
         log.critical(
             "model %s (number %d) is set aside, the others serve: %s. `aucstream fsck %s` tells more",
             *(record.name, record.model, reason, self.directory.path),

@@ -75,28 +75,28 @@ class Awkward:
             scope["awkward.abort"]()
             return
         if isinstance(fault, tuple):
-            status, told = fault
-            await answer(send, status, told, b"the proxy's own words")
+            status, kind = fault
+            await answer(send, status, kind, b"the proxy's own words")
             return
         query = scope["query_string"].decode()
         url = self.target + scope["path"] + (f"?{query}" if query else "")
-        kept = {name: value for name, value in headers.items() if name not in ("host", "content-length")}
+        forwarded = {name: value for name, value in headers.items() if name not in ("host", "content-length")}
         if fault == HALF_SENT:
-            await half_sent(self._http, scope["method"], url, kept, body)
+            await half_sent(self._http, scope["method"], url, forwarded, body)
             scope["awkward.abort"]()
             return
-        found = await self._http.request(scope["method"], url, headers=kept, content=body)
+        reply = await self._http.request(scope["method"], url, headers=forwarded, content=body)
         if fault == LOST:
             scope["awkward.abort"]()
             return
-        back = dict(found.headers)
+        back = dict(reply.headers)
         if fault == HALF_ANSWERED:
-            await start(send, found.status_code, back)
-            half = found.content[: len(found.content) // 2]
+            await start(send, reply.status_code, back)
+            half = reply.content[: len(reply.content) // 2]
             await send({"type": "http.response.body", "body": half, "more_body": True})
             scope["awkward.abort"]()
             return
-        await answer(send, found.status_code, back, found.content)
+        await answer(send, reply.status_code, back, reply.content)
 
 
 async def half_sent(http: httpx.AsyncClient, method: str, url: str, headers: dict[str, str], body: bytes) -> None:

@@ -13,8 +13,8 @@ from aucstream.client import AsyncClient, Client
 class Blocking:
     """AsyncClient, to be called like Client; rows are handed to it asynchronously."""
 
-    def __init__(self, *told: Any, **options: Any) -> None:
-        self._client = AsyncClient(*told, **options)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._client = AsyncClient(*arguments, **options)
         self._loop = asyncio.new_event_loop()
 
     def __enter__(self) -> Blocking:
@@ -34,26 +34,26 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         called = getattr(self._client, name)
 
-        def call(*told: Any, **options: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             if name.endswith(("_many", "_batches")):
-                told = (told[0], asynchronous(told[1]), *told[2:])
-            found = called(*told, **options)
-            if inspect.isawaitable(found):
-                return self._loop.run_until_complete(found)  # type: ignore[arg-type]
-            return self._steps(found)
+                arguments = (arguments[0], asynchronous(arguments[1]), *arguments[2:])
+            result = called(*arguments, **options)
+            if inspect.isawaitable(result):
+                return self._loop.run_until_complete(result)  # type: ignore[arg-type]
+            return self._steps(result)
 
         return call
 
-    def _steps(self, found: Any) -> Any:
+    def _steps(self, iterator: Any) -> Any:
         try:
             while True:
                 try:
-                    value = self._loop.run_until_complete(anext(found))
+                    value = self._loop.run_until_complete(anext(iterator))
                 except StopAsyncIteration:
                     return
                 yield value
         finally:
-            self._loop.run_until_complete(found.aclose())
+            self._loop.run_until_complete(iterator.aclose())
 
 
 async def asynchronous(rows: Iterable[Any]) -> AsyncIterator[Any]:

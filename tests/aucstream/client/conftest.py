@@ -46,15 +46,15 @@ def awkward(one_awkward: Awkward) -> Awkward:
 
 @pytest.fixture(scope="session", params=BOTH, ids=["threads", "loop"])
 def client(request: pytest.FixtureRequest, one_awkward: Awkward) -> Iterator[Any]:
-    with request.param(one_awkward.url, timeout=30, retry=Retry(deadline=20, first=0.01)) as made:
-        yield made
+    with request.param(one_awkward.url, timeout=30, retry=Retry(deadline=20, first=0.01)) as instance:
+        yield instance
 
 
 @pytest.fixture(scope="session", params=BOTH, ids=["threads", "loop"])
 def direct(request: pytest.FixtureRequest, local: Local) -> Iterator[Any]:
     """A client with no server between: the awkward one streams nothing."""
-    with request.param(str(local.http.base_url), retry=Retry(deadline=20, first=0.01)) as made:
-        yield made
+    with request.param(str(local.http.base_url), retry=Retry(deadline=20, first=0.01)) as instance:
+        yield instance
 
 
 @pytest.fixture

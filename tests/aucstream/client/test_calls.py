@@ -49,20 +49,20 @@ def pairs(n: int, seed: int = 0) -> list[tuple[dict[str, Any], bool]]:
 
 def test_models_are_made_listed_described_and_deleted(client: Any, local: Local) -> None:
     for name in ("b", "a", "c"):
-        made = client.create(name, "solam", params={"R": np.float64(5.0)}, evaluation={"window": 100}, seed=3)
-        assert (made.name, made.seq, made.spec["params"], made.spec["seed"]) == (name, 0, {"R": 5.0}, 3)
+        created = client.create(name, "solam", params={"R": np.float64(5.0)}, evaluation={"window": 100}, seed=3)
+        assert (created.name, created.seq, created.spec["params"], created.spec["seed"]) == (name, 0, {"R": 5.0}, 3)
     assert client.create("a", "solam", params={"R": 5}, evaluation={"window": 100}, seed=3).name == "a"
     with pytest.raises(SpecConflict) as refused:
         client.create("a", "psam")
     assert (refused.value.status, refused.value.type, refused.value.attempts) == (409, "spec-conflict", 1)
     for page in (1, 2, 100):
-        found = [description.name for description in client.models(page=page)]
-        assert [name for name in found if len(name) == 1] == ["a", "b", "c"]
+        names = [description.name for description in client.models(page=page)]
+        assert [name for name in names if len(name) == 1] == ["a", "b", "c"]
     listed = next(one for one in client.models() if one.name == "a")
     described = client.describe("a")
     assert msgspec.structs.replace(described, etag=None) == listed
     etag = described.etag
-    assert etag == made.etag is not None  # the same spec
+    assert etag == created.etag is not None  # the same spec
     other = client.create("d", "solam").etag
     for refused_call in (
         lambda: client.delete("a", if_match=other),
@@ -102,11 +102,11 @@ def test_what_a_spec_cannot_say_is_not_sent(client: Any, awkward: Any) -> None:
 
 
 def test_one_row_at_a_time_with_ids_made_by_the_client(client: Any, model: str) -> None:
-    found = [client.learn_one(model, features, label) for features, label in pairs(80)]
-    assert [one.seq for one in found] == list(range(1, 81))
-    assert len({one.id for one in found}) == 80
-    assert not any(one.duplicate for one in found)
-    auc = roc_auc_score([label for _, label in pairs(80)], [one.score for one in found])
+    answers = [client.learn_one(model, features, label) for features, label in pairs(80)]
+    assert [one.seq for one in answers] == list(range(1, 81))
+    assert len({one.id for one in answers}) == 80
+    assert not any(one.duplicate for one in answers)
+    auc = roc_auc_score([label for _, label in pairs(80)], [one.score for one in answers])
     evaluation = client.evaluation(model)
     assert evaluation.window.auc == pytest.approx(auc)
     assert evaluation.window.auc_low < auc < evaluation.window.auc_high
@@ -118,9 +118,9 @@ def test_one_row_at_a_time_with_ids_made_by_the_client(client: Any, model: str) 
     weights = client.weights(model, top=2)
     assert weights[0].name == "a"
     assert len(weights) == 2
-    told = client.predict_one(model, {"a": 1.5, "b": 0}, explain=True)
-    assert sum(told.contributions.values()) == pytest.approx(told.score)
-    assert 0 < told.probability < 1
+    prediction = client.predict_one(model, {"a": 1.5, "b": 0}, explain=True)
+    assert sum(prediction.contributions.values()) == pytest.approx(prediction.score)
+    assert 0 < prediction.probability < 1
     assert client.predict_one(model, {"a": 1.5, "b": 0}).contributions is None
     assert client.learn_one(model, {"a": 0}, False, id=None).id is None
     first = client.learn_one(model, {"a": 0}, False, id="mine", weight=np.float32(2))
@@ -178,8 +178,8 @@ def test_labels_come_later(client: Any, model: str) -> None:
     assert client.label_one(model, "p1", 1).duplicate
     with pytest.raises(LabelConflict):
         client.label_one(model, "p1", 0)
-    held = client.label_one(model, "early", True)
-    assert (held.score, held.duplicate) == (None, False)
+    early = client.label_one(model, "early", True)
+    assert (early.score, early.duplicate) == (None, False)
     assert client.describe(model).examples == 1
     client.predict_one(model, {"a": 2}, id="early")
     assert client.describe(model).examples == 2
@@ -189,14 +189,14 @@ def test_labels_come_later(client: Any, model: str) -> None:
 
 
 def test_many_rows_in_batches_are_learned_in_order(client: Any, model: str, local: Local, awkward: Any) -> None:
-    told = pairs(2_500)
-    sums = client.learn_many(model, iter(told))
+    examples = pairs(2_500)
+    sums = client.learn_many(model, iter(examples))
     assert (sums.accepted, sums.duplicates, sums.rejected, sums.seq, sums.errors) == (2_500, 0, 0, 2_500, ())
     assert len(awkward.requests) == 3
     local.create("one-by-one")
     local.post("one-by-one", "learn-many", rows(2_500))
-    scores = [prediction.score for prediction in client.predict_many(model, (x for x, _ in told))]
-    assert scores == [one.score for one in client.predict_many("one-by-one", (x for x, _ in told), batch_rows=77)]
+    scores = [prediction.score for prediction in client.predict_many(model, (x for x, _ in examples))]
+    assert scores == [one.score for one in client.predict_many("one-by-one", (x for x, _ in examples), batch_rows=77)]
     local.http.delete("/v1/models/one-by-one")
 
 
@@ -224,8 +224,8 @@ def test_arrays_are_rows(client: Any, model: str) -> None:
     assert by_array == list(client.predict_many(model, X.tolist()))
     assert client.predict_one(model, X[0]).score == by_array[0].score
     assert [weight.name for weight in client.weights(model, top=1)] == ["0"]
-    told = client.predict_one(model, X[0], explain=True).contributions
-    assert {weight.name for weight in client.weights(model)} == set(told)
+    parts = client.predict_one(model, X[0], explain=True).contributions
+    assert {weight.name for weight in client.weights(model)} == set(parts)
 
 
 def test_no_rows_still_ask_for_the_model(client: Any, model: str) -> None:
@@ -238,10 +238,10 @@ def test_no_rows_still_ask_for_the_model(client: Any, model: str) -> None:
 
 @pytest.mark.parametrize("bad", [({"a": float("nan")}, True), ({"a": "x" * 2_000}, True)], ids=["here", "there"])
 def test_a_bad_row_ends_the_call_or_is_passed_over(client: Any, model: str, bad: Any) -> None:
-    told = pairs(250)
-    told[170] = bad
+    labelled_rows = pairs(250)
+    labelled_rows[170] = bad
     with pytest.raises((InvalidBlock, Problem)) as refused:
-        client.learn_many(model, told, batch_rows=100)
+        client.learn_many(model, labelled_rows, batch_rows=100)
     learned = refused.value.learned  # type: ignore[union-attr]
     assert (learned.accepted, client.describe(model).examples) == (170, 170)
     if isinstance(refused.value, Problem):
@@ -249,14 +249,14 @@ def test_a_bad_row_ends_the_call_or_is_passed_over(client: Any, model: str, bad:
         assert "line 171, /features/a" in str(refused.value)
     else:
         assert "[170]['a']" in str(refused.value)
-    sums = client.learn_many(model, told, on_error="skip", batch_rows=100)
+    sums = client.learn_many(model, labelled_rows, on_error="skip", batch_rows=100)
     assert (sums.accepted, sums.rejected) == (249, 1)
     assert [error.line for error in sums.errors] == [171]
-    found = list(client.predict_many(model, (x for x, _ in told), on_error="skip", batch_rows=100))
-    assert [number for number, one in enumerate(found, 1) if one.score is None] == [171]
-    assert found[170].errors[0].line == 171
+    predictions = list(client.predict_many(model, (x for x, _ in labelled_rows), on_error="skip", batch_rows=100))
+    assert [number for number, one in enumerate(predictions, 1) if one.score is None] == [171]
+    assert predictions[170].errors[0].line == 171
     with pytest.raises((InvalidBlock, Problem)):
-        list(client.predict_many(model, (x for x, _ in told), batch_rows=100))
+        list(client.predict_many(model, (x for x, _ in labelled_rows), batch_rows=100))
 
 
 def test_only_the_first_hundred_errors_are_kept(client: Any, model: str) -> None:
@@ -274,17 +274,17 @@ def test_a_raw_record_is_removed(client: Any, model: str) -> None:
 
 
 def test_many_labels(client: Any, model: str) -> None:
-    told = pairs(300)
-    examples = [Example(x, id=f"p{number}") for number, (x, _) in enumerate(told)]
+    labelled_rows = pairs(300)
+    examples = [Example(x, id=f"p{number}") for number, (x, _) in enumerate(labelled_rows)]
     assert len(list(client.predict_many(model, examples, batch_rows=128))) == 300
     assert client.describe(model).pending == 300
-    labels = [(f"p{number}", y) for number, (_, y) in enumerate(told)]
+    labels = [(f"p{number}", y) for number, (_, y) in enumerate(labelled_rows)]
     assert client.label_many(model, labels[:200], batch_rows=64).accepted == 200
     counts = list(client.label_batches(model, ({"id": id_, "label": y} for id_, y in labels), batch_rows=150))
     assert [(one.accepted, one.duplicates) for one in counts] == [(0, 150), (100, 50)]
     assert client.describe(model).pending == 0
     with pytest.raises(LabelConflict) as refused:
-        client.label_many(model, [*labels[:10], ("p0", not told[0][1])])
+        client.label_many(model, [*labels[:10], ("p0", not labelled_rows[0][1])])
     assert [error["line"] for error in refused.value.errors] == [11]
     with pytest.raises(InvalidBlock, match="row"):
         client.label_many(model, ["p0"])
@@ -300,11 +300,11 @@ def test_options_of_many_are_checked(client: Any, model: str) -> None:
 
 
 def test_an_endless_iterable_is_taken_a_batch_at_a_time(client: Any, model: str) -> None:
-    taken = itertools.count(1)
-    endless = (({"a": 1.0}, True) for _ in taken)
+    source = itertools.count(1)
+    endless = (({"a": 1.0}, True) for _ in source)
     batches = client.learn_batches(model, endless, batch_rows=10)
     assert next(batches).accepted == 10
-    assert next(taken) == 11
+    assert next(source) == 11
     batches.close()
 
 

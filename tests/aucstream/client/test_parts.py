@@ -64,24 +64,29 @@ def test_rows_of_arrays() -> None:
 def test_every_problem_of_the_service_has_a_class_of_its_own() -> None:
     for entry in PROBLEM_TYPES.values():
         document = {"type": "urn:aucstream:problem:" + entry.name, "title": entry.title, "detail": "d"}
-        found = problem_of(entry.status, {"retry-after": "2"}, json.dumps(document).encode())
-        assert (found.type, found.status, found.title, found.retry_after) == (entry.name, entry.status, entry.title, 2)
-        assert problems._BY_TYPE[entry.name] is type(found)
+        problem = problem_of(entry.status, {"retry-after": "2"}, json.dumps(document).encode())
+        assert (problem.type, problem.status, problem.title, problem.retry_after) == (
+            entry.name,
+            entry.status,
+            entry.title,
+            2,
+        )
+        assert problems._BY_TYPE[entry.name] is type(problem)
         by_status = problem_of(entry.status, {}, b'{"type":"urn:aucstream:problem:of-tomorrow"}')
-        assert isinstance(found, type(by_status)), entry.name
+        assert isinstance(problem, type(by_status)), entry.name
         assert by_status.type == "of-tomorrow"
-        copy = pickle.loads(pickle.dumps(found))
-        assert (type(copy), vars(copy), str(copy)) == (type(found), vars(found), str(found))
-        assert found.passing is entry.passes
+        copy = pickle.loads(pickle.dumps(problem))
+        assert (type(copy), vars(copy), str(copy)) == (type(problem), vars(problem), str(problem))
+        assert problem.passing is entry.passes
     assert set(problems._BY_TYPE) == set(PROBLEM_TYPES)
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[1]", b"\xff", b'{"errors":[1,2],"type":3}', b"null"])
 def test_an_answer_that_is_not_the_services_is_still_told(content: bytes) -> None:
-    found = problem_of(418, {"x-request-id": "r-1"}, content)
-    assert type(found) is ServiceFault
-    assert found.request_id == "r-1"
-    assert "418" in str(found)
+    problem = problem_of(418, {"x-request-id": "r-1"}, content)
+    assert type(problem) is ServiceFault
+    assert problem.request_id == "r-1"
+    assert "418" in str(problem)
     assert isinstance(problem_of(502, {}, content), Problem)
     assert problem_of(502, {}, content).passing
     with pytest.raises(BadAnswer, match="expected an answer of the service"):
@@ -103,8 +108,8 @@ def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
     data = STREAM.encode()
     edges = [0, *sorted(cuts), len(data)]
     reader = EventReader()
-    found = [e for a, b in itertools.pairwise(edges) for e in reader.feed(data[a:b])]
-    assert found == EVENTS
+    events = [e for a, b in itertools.pairwise(edges) for e in reader.feed(data[a:b])]
+    assert events == EVENTS
     assert reader.retry == 0.25
 
 

@@ -87,11 +87,11 @@ def test_a_broken_batch_is_sent_again_and_no_other(
 def test_rows_before_a_refused_one_are_counted_once_however_often_they_are_sent(
     client: Any, model: str, awkward: Awkward
 ) -> None:
-    told: list[Any] = pairs(100)
-    told[70] = ({"a": "x" * 2_000}, True)  # too long for the service
+    labelled_rows: list[Any] = pairs(100)
+    labelled_rows[70] = ({"a": "x" * 2_000}, True)  # too long for the service
     awkward.faults.append(HALF_SENT)
     with pytest.raises(InvalidRequest) as refused:
-        client.learn_many(model, told)
+        client.learn_many(model, labelled_rows)
     assert refused.value.learned is not None
     assert (refused.value.attempts, refused.value.learned.accepted, refused.value.learned.duplicates) == (2, 70, 0)
     assert client.describe(model).examples == 70
@@ -99,11 +99,13 @@ def test_rows_before_a_refused_one_are_counted_once_however_often_they_are_sent(
 
 def test_predictions_labels_and_the_rest_are_sent_again(client: Any, model: str, awkward: Awkward) -> None:
     for fault in BREAKS:
-        told = [Example(x, id=f"{fault}{number}".replace(" ", "-")) for number, (x, _) in enumerate(pairs(300))]
+        labelled_rows = [
+            Example(x, id=f"{fault}{number}".replace(" ", "-")) for number, (x, _) in enumerate(pairs(300))
+        ]
         awkward.faults.extend([fault, REFUSED])
-        assert len(list(client.predict_many(model, told))) == 300
+        assert len(list(client.predict_many(model, labelled_rows))) == 300
         awkward.faults.extend([REFUSED, fault])
-        assert client.label_many(model, [(str(one.id), True) for one in told]).rows == 300
+        assert client.label_many(model, [(str(one.id), True) for one in labelled_rows]).rows == 300
         awkward.faults.append(fault)
         assert client.predict_one(model, {"a": 1.0}).probability is not None
         awkward.faults.append(fault)
@@ -177,8 +179,8 @@ def test_an_event_stream_is_opened_again_where_it_broke(
         awkward.faults.extend([event, event + over % b"deleted"])
         for _ in impatient.events(model):
             time.sleep(0.4)  # longer than the deadline: that of the next attempt begins when the stream breaks
-    told = [headers.get("last-event-id") for _, path, headers in awkward.requests if path.endswith("/events")]
-    assert told == [None, "30", "30", "30", "30", None, None, "30"]
+    ids = [headers.get("last-event-id") for _, path, headers in awkward.requests if path.endswith("/events")]
+    assert ids == [None, "30", "30", "30", "30", None, None, "30"]
 
 
 def test_a_service_that_is_killed_and_comes_back_has_learned_each_example_once(
@@ -188,7 +190,7 @@ def test_a_service_that_is_killed_and_comes_back_has_learned_each_example_once(
     monkeypatch.setattr(running, "free_port", lambda: port)
     service = Running(tmp_path / "data", durability="os")
     n = 2_000
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     underway = threading.Barrier(3)
 
     def stream(make: Any) -> None:
@@ -200,19 +202,19 @@ def test_a_service_that_is_killed_and_comes_back_has_learned_each_example_once(
                 sums += batch
                 if number == 20:
                     underway.wait()
-            found[make.__name__] = (sums, client.learn_one(make.__name__.lower(), {"a": 1.0}, True).seq)
+            results[make.__name__] = (sums, client.learn_one(make.__name__.lower(), {"a": 1.0}, True).seq)
 
     threads = [threading.Thread(target=stream, args=(make,)) for make in BOTH]
     for thread in threads:
         thread.start()
     underway.wait()
     service.kill()
-    assert found == {}
+    assert results == {}
     local = Local(tmp_path / "data", durability="os")
     for thread in threads:
         thread.join()
     for make in BOTH:
-        sums, seq = found[make.__name__]
+        sums, seq = results[make.__name__]
         assert (sums.accepted, sums.duplicates, sums.rejected, seq) == (n, 0, 0, n + 1)
         assert local.describe(make.__name__.lower())["examples"] == n + 1
     local.stop()

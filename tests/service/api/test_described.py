@@ -115,7 +115,7 @@ IDS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)
 
 
 def attempts(described: Described, operation: Any, mode: GenerationMode, examples: int) -> None:
-    told = settings(
+    profile = settings(
         max_examples=examples,
         deadline=None,
         database=None,
@@ -130,16 +130,16 @@ def attempts(described: Described, operation: Any, mode: GenerationMode, example
 
     anywhere = operation.as_strategy(generation_mode=mode)
     if "{name}" not in operation.path:
-        told(given(anywhere, IDS)(run))()
+        profile(given(anywhere, IDS)(run))()
         return
-    told(given(operation.as_strategy(generation_mode=mode, path_parameters={"name": NAME}), IDS)(run))()
-    settings(told, max_examples=max(2, examples // 6))(given(anywhere, IDS)(run))()
+    profile(given(operation.as_strategy(generation_mode=mode, path_parameters={"name": NAME}), IDS)(run))()
+    settings(profile, max_examples=max(2, examples // 6))(given(anywhere, IDS)(run))()
 
 
 def test_every_operation_is_tried() -> None:
-    there = {(operation.method, operation.path) for operation in OPERATIONS}
-    assert there >= STREAMS
-    assert len(TRIED) == len(there) - len(STREAMS) >= 19
+    operations = {(operation.method, operation.path) for operation in OPERATIONS}
+    assert operations >= STREAMS
+    assert len(TRIED) == len(operations) - len(STREAMS) >= 19
 
 
 @pytest.mark.parametrize("mode", list(MODES), ids=lambda mode: mode.value)

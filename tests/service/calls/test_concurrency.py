@@ -34,8 +34,8 @@ def test_the_scores_are_those_of_the_events_in_order_of_seq(service: Running, mo
     async def all_clients() -> list[tuple[dict[str, Any], dict[str, Any]]]:
         limits = httpx.Limits(max_connections=clients)
         async with httpx.AsyncClient(base_url=service.url, limits=limits, timeout=60) as http:
-            found = await asyncio.gather(*(client(number, http) for number in range(clients)))
-        return [pair for part in found for pair in part]
+            replies = await asyncio.gather(*(client(number, http) for number in range(clients)))
+        return [pair for part in replies for pair in part]
 
     done = sorted(asyncio.run(all_clients()), key=lambda pair: pair[0]["seq"])
     assert [answer["seq"] for answer, _ in done] == list(range(1, clients * each + 1))

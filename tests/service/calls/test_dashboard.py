@@ -74,9 +74,9 @@ def test_the_dashboard(data_dir: Path, browser: Browser) -> None:
         producer.join()
     row = "[...document.querySelectorAll('#models tr')].find(row => row.className === 'chosen').innerText"
     browser.wait(f"/0\\.\\d{{4}} . 0\\.\\d{{4}}/.test({row})")
-    told = browser.run("return document.getElementById('told').textContent")
-    assert told.startswith("AUC 0.")
-    assert "over the last 500 rows" in told
+    notice = browser.run("return document.getElementById('told').textContent")
+    assert notice.startswith("AUC 0.")
+    assert "over the last 500 rows" in notice
     assert browser.log() == []  # no error, nothing that the content security policy refused
     if "AUCSTREAM_PICTURES" in os.environ:
         browser.picture(Path(os.environ["AUCSTREAM_PICTURES"]) / "dashboard.png")

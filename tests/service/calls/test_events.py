@@ -54,9 +54,9 @@ def test_a_stream_tells_the_newest_numbers_at_a_bounded_rate(local: Local) -> No
     with opened(local, "told") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
-        found = events(answer)
-        assert next(found) == {"retry": "2000"}
-        first = next(found)
+        received = events(answer)
+        assert next(received) == {"retry": "2000"}
+        first = next(received)
         numbers = json.loads(first["data"])
         evaluation = local.evaluation("told")
         assert (first["id"], numbers["seq"], numbers["examples"], numbers["pending"]) == ("50", 50, 50, 0)
@@ -65,24 +65,24 @@ def test_a_stream_tells_the_newest_numbers_at_a_bounded_rate(local: Local) -> No
         for body in rows(100, seed=1):
             local.post("told", "learn-one", body)
         seqs = []
-        for event in found:
+        for event in received:
             if "id" in event:
                 seqs.append(int(event["id"]))
             if seqs and seqs[-1] == 150:
                 break
         assert seqs == sorted(set(seqs))
         assert len(seqs) <= 2 + 20 * (time.monotonic() - start)
-        assert next(found) == {"": "still here"}
+        assert next(received) == {"": "still here"}
     with opened(local, "told", **{"Last-Event-ID": "150"}) as answer:
-        found = events(answer)
-        assert next(found) == {"retry": "2000"}
-        assert next(found) == {"": "still here"}  # nothing new: no event
+        received = events(answer)
+        assert next(received) == {"retry": "2000"}
+        assert next(received) == {"": "still here"}  # nothing new: no event
         local.learn("told", {"a": 1.0}, 1)
-        assert next(event for event in found if "id" in event)["id"] == "151"
+        assert next(event for event in received if "id" in event)["id"] == "151"
     with opened(local, "told", **{"Last-Event-ID": "junk"}) as answer:
-        found = events(answer)
-        next(found)
-        assert next(found)["id"] == "151"
+        received = events(answer)
+        next(received)
+        assert next(received)["id"] == "151"
     local.http.delete("/v1/models/told")
 
 
@@ -99,10 +99,10 @@ def test_a_stream_ends_with_its_model_and_streams_are_limited(local: Local) -> N
         for answer in (one, two):
             assert list(events(answer))[-1] == {"event": "end", "data": '{"reason":"replaced"}'}
     with opened(local, "doomed") as answer:
-        found = events(answer)
-        next(found)
+        received = events(answer)
+        next(received)
         local.http.delete("/v1/models/doomed")
-        assert list(found)[-1] == {"event": "end", "data": '{"reason":"deleted"}'}
+        assert list(received)[-1] == {"event": "end", "data": '{"reason":"deleted"}'}
     problem(local.http.get("/v1/models/doomed/events"), 404, "model-not-found")
     local.create("doomed")
     head = local.http.head("/v1/models/doomed/events")

@@ -97,9 +97,9 @@ def test_every_way_to_learn_is_the_same_model_to_the_last_bit(service: Running, 
     expected, scores = reference(bodies)
     probes = [body["features"] for body in rows(50, seed=4)]
     answer = service.post(model, "predict-many", [{"features": features} for features in probes])
-    found = answer.json()
-    assert found["seq"] == 700
-    assert [entry["score"] for entry in found["predictions"]] == expected.score_rows(probes).tolist()
+    counts = answer.json()
+    assert counts["seq"] == 700
+    assert [entry["score"] for entry in counts["predictions"]] == expected.score_rows(probes).tolist()
     evaluation = service.evaluation(model)
     assert evaluation["window"]["auc"] == pytest.approx(roc_auc_score([row["label"] for row in bodies], scores))
     # sums that do not depend on how the rows came
@@ -117,8 +117,8 @@ def test_predict_many_answers_lines_with_lines(service: Running, model: str) -> 
         del probe["label"]
     as_lines = service.raw(f"/v1/models/{model}/predict-many", lines(probes), NDJSON)
     assert as_lines.headers["content-type"] == "application/x-ndjson"
-    found = [json.loads(line) for line in as_lines.text.splitlines()]
-    assert found == service.post(model, "predict-many", probes).json()["predictions"]
+    predictions = [json.loads(line) for line in as_lines.text.splitlines()]
+    assert predictions == service.post(model, "predict-many", probes).json()["predictions"]
 
 
 def test_a_long_stream_of_predictions_does_not_dead_lock_a_client_that_writes_first(
@@ -187,9 +187,9 @@ def test_lines_under_skip_leave_the_bad_ones_out(service: Running, model: str) -
     assert [(error["line"], error["pointer"]) for error in answer["errors"]] == [
         (line, pointer) for line, (_, pointer) in bad.items()
     ]
-    kept = [body for line, body in enumerate(bodies, 1) if line not in bad]
-    assert service.describe(model)["positives"] == sum(body["label"] for body in kept)
-    expected, _ = reference(kept)
+    good = [body for line, body in enumerate(bodies, 1) if line not in bad]
+    assert service.describe(model)["positives"] == sum(body["label"] for body in good)
+    expected, _ = reference(good)
     assert service.score(model, {"a": 1.0, "b": 2.0}) == expected.score_rows([{"a": 1.0, "b": 2.0}])[0]
 
 
@@ -203,9 +203,9 @@ def test_bad_lines_to_predict(service: Running, model: str) -> None:
     document = problem(service.raw(f"/v1/models/{model}/predict-many", text, NDJSON), 422, "invalid-features")
     assert [(error["line"], error["pointer"]) for error in document["errors"]] == [(2, "/features/a")]
     answer = service.raw(f"/v1/models/{model}/predict-many?on_error=skip", text, NDJSON)
-    found = [json.loads(line) for line in answer.text.splitlines()]
-    assert [entry["score"] for entry in found] == [0.0, None, 0.0]
-    assert found[1]["errors"][0]["line"] == 2
+    predictions = [json.loads(line) for line in answer.text.splitlines()]
+    assert [entry["score"] for entry in predictions] == [0.0, None, 0.0]
+    assert predictions[1]["errors"][0]["line"] == 2
     document = problem(service.post(model, "predict-many", [{"features": {}}, {"features": 1}]), 422, "invalid-body")
     assert [error["pointer"] for error in document["errors"]] == ["/1/features"]
 
@@ -282,8 +282,8 @@ def test_a_conflict_of_labels_in_many_rows(service: Running, model: str) -> None
     document = problem(service.raw(path, lines(rows_), NDJSON), 409, "label-conflict")
     assert (document["accepted"], document["rejected"], document["seq"]) == (1, 1, 2)
     assert document["errors"][0]["line"] == 2
-    found = service.raw(f"{path}?on_error=skip", lines(rows_), NDJSON).json()
-    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (1, 1, 1, 3)
+    counts = service.raw(f"{path}?on_error=skip", lines(rows_), NDJSON).json()
+    assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (1, 1, 1, 3)
 
 
 @pytest.mark.parametrize("bad", [42, "", "a b", "a\n", "x" * 257, "\x7f", True, ["a"]])

@@ -35,8 +35,8 @@ def scraped(service: Calls) -> dict[Sample, float]:
     }
 
 
-def value(found: dict[Sample, float], name: str, **labels: str) -> float:
-    return found[name, tuple(sorted(labels.items()))]
+def value(samples: dict[Sample, float], name: str, **labels: str) -> float:
+    return samples[name, tuple(sorted(labels.items()))]
 
 
 def promtool() -> str | None:
@@ -129,22 +129,22 @@ def test_a_model_is_measured_while_it_lives(service: Running) -> None:
     bodies = [{**body, "id": f"e{number}"} for number, body in enumerate(rows(300))]
     service.post("measured", "learn-many", bodies)
     service.post("measured", "learn-many", bodies[:10])
-    found = scraped(service)
+    samples = scraped(service)
     evaluation = service.evaluation("measured")
-    assert value(found, "aucstream_model_examples_total", model="measured") == 300
-    assert value(found, "aucstream_model_positives_total", model="measured") == sum(body["label"] for body in bodies)
-    assert value(found, "aucstream_model_seq", model="measured") == 300
+    assert value(samples, "aucstream_model_examples_total", model="measured") == 300
+    assert value(samples, "aucstream_model_positives_total", model="measured") == sum(body["label"] for body in bodies)
+    assert value(samples, "aucstream_model_seq", model="measured") == 300
     for over in ("window", "total"):
         for member in ("auc", "auc_low", "auc_high"):
-            assert value(found, f"aucstream_model_{member}", model="measured", over=over) == evaluation[over][member]
-    assert value(found, "aucstream_model_auc_examples", model="measured", over="window") == 100
-    assert value(found, "aucstream_journal_commit_seconds_count") > 0
-    assert value(found, "aucstream_journal_lag_rows") == 0
-    assert value(found, "aucstream_ready") == 1
-    assert value(found, "aucstream_connections") >= 1
-    assert value(found, "aucstream_model_pending", model="measured") == 0
-    assert value(found, "aucstream_model_rows_total", model="measured", outcome="learned") == 300
-    assert value(found, "aucstream_model_rows_total", model="measured", outcome="duplicates") == 10
+            assert value(samples, f"aucstream_model_{member}", model="measured", over=over) == evaluation[over][member]
+    assert value(samples, "aucstream_model_auc_examples", model="measured", over="window") == 100
+    assert value(samples, "aucstream_journal_commit_seconds_count") > 0
+    assert value(samples, "aucstream_journal_lag_rows") == 0
+    assert value(samples, "aucstream_ready") == 1
+    assert value(samples, "aucstream_connections") >= 1
+    assert value(samples, "aucstream_model_pending", model="measured") == 0
+    assert value(samples, "aucstream_model_rows_total", model="measured", outcome="learned") == 300
+    assert value(samples, "aucstream_model_rows_total", model="measured", outcome="duplicates") == 10
     service.http.delete("/v1/models/measured")
     assert "measured" not in service.http.get("/metrics").text
 
@@ -154,8 +154,8 @@ def entries(service: Running, request_id: str) -> list[dict[str, Any]]:
     until = time.monotonic() + 5
     while request_id not in service.log and time.monotonic() < until:
         time.sleep(0.02)
-    found = [json.loads(line) for line in service.log.splitlines()]
-    return [entry for entry in found if entry.get("request_id") == request_id]
+    documents = [json.loads(line) for line in service.log.splitlines()]
+    return [entry for entry in documents if entry.get("request_id") == request_id]
 
 
 def test_a_request_is_one_json_line_without_what_it_carried(service: Running, model: str) -> None:
@@ -201,7 +201,7 @@ def test_a_request_is_one_json_line_without_what_it_carried(service: Running, mo
 
 def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:
     log = logging.getLogger("aucstream")
-    told = {}
+    messages = {}
     for form in ("json", "text"):
         stream = io.StringIO()
         with logging_to(stream, form, "warning", access=False) as access:
@@ -215,15 +215,17 @@ def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:
                 float("value-secret")
             except ValueError as error:
                 log.critical("model %s: it is set aside", "m", exc_info=error, extra={"request_id": "id"})
-        told[form] = stream.getvalue()
-        assert "secret" not in told[form]
-        assert "quiet" not in told[form]
-    warned, _, entry = map(json.loads, told["json"].splitlines())
+        messages[form] = stream.getvalue()
+        assert "secret" not in messages[form]
+        assert "quiet" not in messages[form]
+    warned, _, entry = map(json.loads, messages["json"].splitlines())
     assert warned["message"].startswith("RuntimeWarning at ")
     assert (entry["level"], entry["message"], entry["request_id"]) == ("critical", "model m: it is set aside", "id")
     assert entry["error"]["type"] == "ValueError"
     assert "test_metrics.py" in entry["error"]["at"]
-    assert re.search(r"\S+Z CRITICAL aucstream: model m: it is set aside request_id=id \(ValueError at ", told["text"])
+    assert re.search(
+        r"\S+Z CRITICAL aucstream: model m: it is set aside request_id=id \(ValueError at ", messages["text"]
+    )
 
 
 def test_a_log_that_nobody_reads_loses_lines_and_counts_them() -> None:

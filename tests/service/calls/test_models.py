@@ -48,20 +48,20 @@ def test_models_are_listed_by_name_in_pages(service: Running) -> None:
     names = [f"page-{number}" for number in range(5)]
     for name in reversed(names):
         service.create(name)
-    found: list[str] = []
+    listed_names: list[str] = []
     cursor = None
     while True:
         query = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}
         page = service.http.get("/v1/models", params=query).json()
         assert len(page["models"]) <= 2
-        found += [model["name"] for model in page["models"]]
+        listed_names += [model["name"] for model in page["models"]]
         cursor = page["next"]
         if cursor is None:
             break
-        assert found[-1] not in cursor
-        service.http.delete(f"/v1/models/{found[-1]}")  # the next page begins after it all the same
-    assert found == sorted(found)
-    assert set(names) <= set(found)
+        assert listed_names[-1] not in cursor
+        service.http.delete(f"/v1/models/{listed_names[-1]}")  # the next page begins after it all the same
+    assert listed_names == sorted(listed_names)
+    assert set(names) <= set(listed_names)
     for name in names:
         service.http.delete(f"/v1/models/{name}")
 
@@ -131,11 +131,11 @@ def test_a_name_with_a_typo_names_near_misses(service: Running, model: str) -> N
 
 
 def test_the_number_of_models_is_limited(service: Running) -> None:
-    there = len(service.http.get("/v1/models?limit=1000").json()["models"])
-    for number in range(there, 40):
+    count = len(service.http.get("/v1/models?limit=1000").json()["models"])
+    for number in range(count, 40):
         assert service.create(f"many-{number}").status_code == 201
     refused = service.create("one-too-many")
     problem(refused, 429, "too-many-models")
     assert refused.headers["retry-after"]
-    for number in range(there, 40):
+    for number in range(count, 40):
         service.http.delete(f"/v1/models/many-{number}")

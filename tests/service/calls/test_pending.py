@@ -185,7 +185,7 @@ def test_the_life_of_an_id(  # S7, S8, S9, S10, S11
     after = local.describe(model)
     settled = state in (labelled, joined, learned, expired)  # one event: learned, or expired by now
     events, examples = after["seq"] - 50, after["examples"] - 50
-    found = answer.json()
+    reply = answer.json()
     if expected[:1] == "4":
         status, kind = expected.split()
         document = problem(answer, int(status), kind)
@@ -195,24 +195,24 @@ def test_the_life_of_an_id(  # S7, S8, S9, S10, S11
         assert (events, examples) == (settled, settled and (spec == "negative" or state is not expired))
     elif expected in ("kept", "first"):
         assert answer.status_code == 200
-        assert set(found) == {"score", "probability", "seq"}
-        assert found == life.first or expected == "kept"
+        assert set(reply) == {"score", "probability", "seq"}
+        assert reply == life.first or expected == "kept"
         assert events == examples == (settled or state is held)
         assert after["pending"] == (events == 0)
     elif expected in ("new", "joined"):
-        assert found == {
+        assert reply == {
             "seq": 51,
-            "score": life.first["score"] if expected == "joined" else found["score"],
+            "score": life.first["score"] if expected == "joined" else reply["score"],
             "duplicate": False,
         }
         assert events == examples == 1
         assert after["pending"] == 0
     elif "held" in expected:
         assert answer.status_code == 202
-        assert found == {"seq": 50, "score": None, "duplicate": "again" in expected}
+        assert reply == {"seq": 50, "score": None, "duplicate": "again" in expected}
         assert (events, after["pending"]) == (0, 1)
     else:
-        assert found == {"seq": 51, "score": None, "duplicate": True}
+        assert reply == {"seq": 51, "score": None, "duplicate": True}
         assert events == examples == 1
     again = CALLS[call](life)  # and once more: nothing moves
     if expected in ("new", "joined"):
@@ -220,7 +220,7 @@ def test_the_life_of_an_id(  # S7, S8, S9, S10, S11
     elif expected == "held":
         assert again.json() == {"seq": 50, "score": None, "duplicate": True}
     else:
-        assert again.json() | {"request_id": 0} == found | {"request_id": 0}
+        assert again.json() | {"request_id": 0} == reply | {"request_id": 0}
     assert local.describe(model) == after
 
 
@@ -361,8 +361,14 @@ def test_when_as_many_wait_as_may(local: Local, fresh: Callable[..., str]) -> No
     problem(local.post(name, "predict-many", bodies), 429, "pending-full")
     assert local.describe(name)["pending"] == 3
     answer = local.raw(f"/v1/models/{name}/predict-many?on_error=skip", lines(bodies), NDJSON)
-    found = [json.loads(line) for line in answer.text.splitlines()]
-    assert [entry["score"] is None for entry in found] == [False, False, False, False, True]  # the first one was joined
+    predictions = [json.loads(line) for line in answer.text.splitlines()]
+    assert [entry["score"] is None for entry in predictions] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]  # the first one was joined
     assert local.describe(name)["seq"] == 51
     CLOCK.now += TTL
     assert lives[4].predict().status_code == 200  # room is made when it is needed
@@ -392,9 +398,9 @@ def test_labels_of_a_batch_have_their_own_results(local: Local, fresh: Callable[
     document = problem(local.raw(path, lines([*labels[:4], bad[4], labels[5]]), NDJSON), 409, "label-conflict")
     assert (document["accepted"], document["rejected"], document["seq"]) == (4, 1, 54)
     answer = local.raw(f"{path}?on_error=skip", lines([*bad, *labels, labels[7], {"id": "p7", "label": 1}]), NDJSON)
-    found = answer.json()
-    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (296, 5, 6, 350)
-    assert [(error["line"], error["pointer"]) for error in found["errors"]] == [
+    summary = answer.json()
+    assert (summary["accepted"], summary["duplicates"], summary["rejected"], summary["seq"]) == (296, 5, 6, 350)
+    assert [(error["line"], error["pointer"]) for error in summary["errors"]] == [
         (1, "/id"),
         (2, "/id"),
         (3, "/label"),
@@ -419,8 +425,8 @@ def test_rows_to_learn_may_wait_already(local: Local, fresh: Callable[..., str])
     predicted(life)
     other = {"features": {"a": 5.0}, "label": 1, "id": "fresh"}
     waits = {"features": SAME, "label": 0, "id": life.id, "weight": 2}
-    found = local.post(name, "learn-many", [other, waits, {**other, "id": None}, waits, other]).json()
-    assert (found["accepted"], found["duplicates"], found["seq"]) == (3, 2, 53)
+    counts = local.post(name, "learn-many", [other, waits, {**other, "id": None}, waits, other]).json()
+    assert (counts["accepted"], counts["duplicates"], counts["seq"]) == (3, 2, 53)
     bodies = [*rows(50), other, {"features": FEATURES, "label": 0, "weight": 2}, other]
     pipeline, _ = reference(bodies)
     assert local.score(name, {"a": 1.0, "b": 1.0}) == pipeline.score_rows([{"a": 1.0, "b": 1.0}])[0]
@@ -450,9 +456,9 @@ def test_predictions_in_lines_stop_or_skip(local: Local, fresh: Callable[..., st
     document = problem(local.raw(path, lines([plain, last, bad]), NDJSON), 422, "invalid-features")
     assert local.describe(name)["pending"] == 2  # what came before the bad line waits
     answer = local.raw(f"{path}?on_error=skip", lines([good, bad, other, plain]), NDJSON)
-    found = [json.loads(line) for line in answer.text.splitlines()]
-    assert [entry["score"] is None for entry in found] == [False, True, True, False]
-    assert [found[line]["errors"][0]["line"] for line in (1, 2)] == [2, 3]
+    predictions = [json.loads(line) for line in answer.text.splitlines()]
+    assert [entry["score"] is None for entry in predictions] == [False, True, True, False]
+    assert [predictions[line]["errors"][0]["line"] for line in (1, 2)] == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -530,11 +536,11 @@ def test_what_repeats_a_skipped_row_is_skipped_with_it(local: Local, fresh: Call
     name = fresh(scaler="none")
     bad = {"features": HUGE, "label": 1, "id": "x"}
     good = {"features": {"a": 1.0}, "label": 1, "id": "x"}
-    found = local.post(name, "learn-many", [bad, good, {**good, "id": "y"}, bad]).json()
-    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (1, 0, 3, 52)
-    assert [error["line"] for error in found["errors"]] == [1, 2, 4]
-    found = local.raw(f"/v1/models/{name}/learn-many", lines([bad, good, {**good, "id": "y"}]), NDJSON).json()
-    assert (found["accepted"], found["duplicates"], found["rejected"], found["seq"]) == (0, 1, 2, 53)
+    counts = local.post(name, "learn-many", [bad, good, {**good, "id": "y"}, bad]).json()
+    assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (1, 0, 3, 52)
+    assert [error["line"] for error in counts["errors"]] == [1, 2, 4]
+    counts = local.raw(f"/v1/models/{name}/learn-many", lines([bad, good, {**good, "id": "y"}]), NDJSON).json()
+    assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (0, 1, 2, 53)
 
     async def race() -> list[httpx.Response]:
         url = f"{local.http.base_url}/v1/models/{name}/learn-one"
@@ -631,9 +637,9 @@ def test_an_uploaded_model_begins_without_ids(local: Local, fresh: Callable[...,
 
 def test_weights_correct_the_probabilities_of_a_thinned_stream(local: Local) -> None:
     # 200,000 rows with 5 % positives, of which all positives and a tenth of the negatives came here
-    kept = [{**body, "weight": 1 if body["label"] else 10} for body in rows(29_000, positives=10 / 29)]
+    sample = [{**body, "weight": 1 if body["label"] else 10} for body in rows(29_000, positives=10 / 29)]
     local.create("thinned", algorithm="psam")
-    assert local.raw("/v1/models/thinned/learn-many", lines(kept), NDJSON).json()["accepted"] == len(kept)
+    assert local.raw("/v1/models/thinned/learn-many", lines(sample), NDJSON).json()["accepted"] == len(sample)
     whole = rows(5_000, seed=1, positives=0.05)
     answer = local.raw(
         "/v1/models/thinned/predict-many", lines([{"features": body["features"]} for body in whole]), NDJSON

@@ -60,17 +60,17 @@ def test_a_score_that_is_not_finite_is_a_problem_and_never_null(service: Running
     document = problem(service.raw("/v1/models/huge/predict-many", lines, NDJSON), 422, "non-finite-score")
     assert [(error["line"], error["pointer"]) for error in document["errors"]] == [(2, "")]
     answer = service.raw("/v1/models/huge/predict-many?on_error=skip", lines, NDJSON)
-    told = [json.loads(line) for line in answer.text.splitlines()]
-    assert [found["score"] is None for found in told] == [False, True, False, True]
-    assert [found["errors"][0]["line"] for found in told[1::2]] == [2, 4]
+    predictions = [json.loads(line) for line in answer.text.splitlines()]
+    assert [prediction["score"] is None for prediction in predictions] == [False, True, False, True]
+    assert [prediction["errors"][0]["line"] for prediction in predictions[1::2]] == [2, 4]
     assert service.describe("huge")["seq"] == 20
     assert service.score("huge", {"f0": 1}) > 0
     service.http.delete("/v1/models/huge")
 
 
 def document_type(service: Running, model: str, body: bytes) -> str:
-    found: str = service.raw(f"/v1/models/{model}/learn-one", body).json()["type"]
-    return found.rsplit(":", 1)[1]
+    uri: str = service.raw(f"/v1/models/{model}/learn-one", body).json()["type"]
+    return uri.rsplit(":", 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_no_answer_and_no_log_has_a_feature(service: Running, model: str) -> Non
         answers.append(service.raw(f"/v1/models/{model}/learn-one", body.encode()))
     for answer in answers:
         assert "expected" in answer.text, answer.request.content
-        told = re.sub(r"/features/a=\d+", "", answer.text)  # a name in a pointer may be told
-        assert CANARY not in told, (answer.request.content, answer.text)
+        shown = re.sub(r"/features/a=\d+", "", answer.text)  # a name in a pointer may be told
+        assert CANARY not in shown, (answer.request.content, answer.text)
         assert len(answer.text) < 1000
     assert service.logged(answers[-1].headers["x-request-id"])
     assert CANARY not in service.log
@@ -174,18 +174,18 @@ def test_no_answer_and_no_log_has_a_feature(service: Running, model: str) -> Non
     "name", ["it's\x1f", "'", "\"'", "back\\slash'\n", "it's \U0001f600 \u2028", "a]['b", "\x00'é"]
 )
 def test_a_name_of_any_letters_is_pointed_at(service: Running, model: str, name: str) -> None:
-    told = name.replace("~", "~0").replace("/", "~1")
+    token = name.replace("~", "~0").replace("/", "~1")
     row = {"features": {name: {}}, "label": 1}
     for call, body in (("learn-one", row), ("learn-many", [row]), ("predict-one", {"features": {name: [1]}})):
         answer = service.post(model, call, body)
         assert answer.status_code == 422, answer.text
-        assert answer.json()["errors"][0]["pointer"].endswith(f"/features/{told}")
+        assert answer.json()["errors"][0]["pointer"].endswith(f"/features/{token}")
     nameless = {"algorithm": "solam", "params": {"": True}}
     problem(service.http.put("/v1/models/letters", json=nameless), 422, "invalid-params")
     spec = {"algorithm": "solam", "params": {name: {name: []}}}
     answer = service.http.put("/v1/models/letters", json=spec)
     assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == f"/params/{told}"
+    assert answer.json()["errors"][0]["pointer"] == f"/params/{token}"
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_a_colon_is_not_a_name(service: Running, model: str, body: bytes) -> Non
 def test_an_unknown_or_doubled_parameter_is_named(service: Running, model: str, path: str) -> None:
     known = {"/weights": "top=1", "/events": "id=x", "/learn-many": "on_error=skip"}.get(path)
     method = "DELETE" if path in ("", "/events") else "POST" if path[-4:] in ("-one", "many") else "GET"
-    for query, told in (("colour=1", "colour"), (f"{known}&{known}", "this parameter once")):
+    for query, text in (("colour=1", "colour"), (f"{known}&{known}", "this parameter once")):
         if known or query[0] == "c":
             answer = service.http.request(method, f"/v1/models/{model}{path}?{query}")
-            assert told in problem(answer, 422, "invalid-query")["detail"]
+            assert text in problem(answer, 422, "invalid-query")["detail"]
     assert service.describe(model)["seq"] == 0
 
 

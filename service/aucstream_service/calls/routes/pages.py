@@ -1,4 +1,4 @@
-"""Pages for people: the models with their AUC, and the description of the API. No assets from elsewhere."""
+"""Pages: the dashboard and the description of the API. All assets are the service's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADERS = {
 
 
 class Document:
-    """Bytes that do not change while the process runs, under their own entity tag."""
+    """Bytes that do not change while the process runs, with their entity tag."""
 
     def __init__(self, data: bytes, kind: str) -> None:
         self._data = data
