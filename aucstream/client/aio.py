@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 import httpx
@@ -13,9 +13,10 @@ from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
-from aucstream.client.many import BATCH_ROWS, OnError
+from aucstream.client.many import BATCH_ROWS, Ids, OnError
 from aucstream.client.retry import Retry
-from aucstream.client.rows import Example, Features
+from aucstream.client.rows import Features, LabelRow, LearnRow, PredictRow
+from aucstream.client.sync import Client
 from aucstream.client.transport import LIMITS, Common, connection_failure, reply_of
 
 T = TypeVar("T")
@@ -110,9 +111,9 @@ class AsyncClient(Common):
     async def learn_many(
         self,
         model: str,
-        rows: Rows[Example | tuple[Features, object] | Mapping[str, Any]],
+        rows: Rows[LearnRow],
         *,
-        ids: Literal["auto"] | None = AUTO,
+        ids: Ids = AUTO,
         on_error: OnError = "abort",
         batch_rows: int = BATCH_ROWS,
     ) -> LearnedMany:
@@ -122,9 +123,9 @@ class AsyncClient(Common):
     def learn_batches(
         self,
         model: str,
-        rows: Rows[Example | tuple[Features, object] | Mapping[str, Any]],
+        rows: Rows[LearnRow],
         *,
-        ids: Literal["auto"] | None = AUTO,
+        ids: Ids = AUTO,
         on_error: OnError = "abort",
         batch_rows: int = BATCH_ROWS,
     ) -> AsyncIterator[LearnedMany]:
@@ -132,34 +133,19 @@ class AsyncClient(Common):
         return self._iterate(self._calls.learn_many(model, ids, on_error, batch_rows, each=True), rows)
 
     async def label_many(
-        self,
-        model: str,
-        rows: Rows[tuple[str, object] | Mapping[str, Any]],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[LabelRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> LearnedMany:
         """As `Client.label_many`."""
         return await self._run(self._calls.label_many(model, on_error, batch_rows, each=False), rows)
 
     def label_batches(
-        self,
-        model: str,
-        rows: Rows[tuple[str, object] | Mapping[str, Any]],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[LabelRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> AsyncIterator[LearnedMany]:
         """As `Client.label_batches`."""
         return self._iterate(self._calls.label_many(model, on_error, batch_rows, each=True), rows)
 
     def predict_many(
-        self,
-        model: str,
-        rows: Rows[Example | Features],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[PredictRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> AsyncIterator[Prediction]:
         """As `Client.predict_many`."""
         return self._iterate(self._calls.predict_many(model, on_error, batch_rows), rows)
@@ -241,6 +227,11 @@ class AsyncClient(Common):
                     outcome = await io.perform(effect)
         finally:
             await io.close()
+
+
+for _name, _method in vars(AsyncClient).items():  # one text for both clients
+    if not _name.startswith("_"):
+        _method.__doc__ = getattr(Client, _name).__doc__
 
 
 class _Io:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -30,7 +30,7 @@ from aucstream.client.flow import (
     is_passing,
     open_stream,
 )
-from aucstream.client.many import Encode, Learning, OnError, Scoring
+from aucstream.client.many import Encode, Ids, Learning, OnError, Scoring
 from aucstream.client.problems import (
     ClientError,
     ConnectionFailed,
@@ -180,9 +180,7 @@ class Calls:
 
     # ---- many rows ---------------------------------------------------------------------------
 
-    def learn_many(
-        self, model: str, ids: Literal["auto"] | None, on_error: OnError, batch_rows: int, *, each: bool
-    ) -> Flow[LearnedMany]:
+    def learn_many(self, model: str, ids: Ids, on_error: OnError, batch_rows: int, *, each: bool) -> Flow[LearnedMany]:
         """POST …/learn-many, batch by batch."""
         if ids not in (AUTO, None):
             raise InvalidParams("ids", "'auto' or None", ids)

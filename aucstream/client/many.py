@@ -25,6 +25,7 @@ BATCH_ROWS = 1_000  # batches of 100 take half as long again a row, of 5,000 no 
 MAX_BATCH_BYTES = 1 << 20
 
 OnError = Literal["abort", "skip"]
+Ids = Literal["auto"] | None
 Encode = Callable[[object, str], Line]
 
 

@@ -34,6 +34,11 @@ class Example:
     id: str | None = None
 
 
+LearnRow = Example | tuple[Features, object] | Mapping[str, Any]
+LabelRow = tuple[str, object] | Mapping[str, Any]
+PredictRow = Example | Features
+
+
 class Line(NamedTuple):
     """A row as JSON, its id, and whether the client made that id."""
 

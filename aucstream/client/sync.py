@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
@@ -14,12 +14,15 @@ from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
-from aucstream.client.many import BATCH_ROWS, OnError
+from aucstream.client.many import BATCH_ROWS, Ids, OnError
 from aucstream.client.retry import Retry
-from aucstream.client.rows import Example, Features
+from aucstream.client.rows import Features, LabelRow, LearnRow, PredictRow
 from aucstream.client.transport import LIMITS, Common, connection_failure, reply_of
 
 T = TypeVar("T")
+S = TypeVar("S")
+
+Rows = Iterable[S]
 
 
 class Client(Common):
@@ -66,7 +69,7 @@ class Client(Common):
         self._http = httpx.Client(limits=LIMITS) if http is None else http
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; a client of httpx that the caller passed stays open."""
         if self._own:
             self._http.close()
 
@@ -83,23 +86,119 @@ class Client(Common):
     def create(
         self, model: str, algorithm: str = "psam", *, if_match: str | None = None, **spec: Unpack[Spec]
     ) -> Description:
-        """Create a model; the same spec again changes nothing, another one raises SpecConflict.
+        """Create a model. The same spec again changes nothing.
 
-        `if_match` (here, in `delete` and in `upload_snapshot`) is the `etag` of a description, or "*": a model
-        that has another by then, or is not there, raises PreconditionFailed.
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        algorithm : str, default="psam"
+            Name of the learner.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+        **spec
+            `params`, `scaler`, `map`, `encoder`, `calibration`, `evaluation`, `pending` and `seed`, as in the body of
+            `PUT /v1/models/{name}`.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        SpecConflict
+            The name belongs to a model with another spec.
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
         """
         return self._run(self._calls.create(model, algorithm, spec, if_match))
 
     def models(self, *, page: int = 100) -> Iterator[Description]:
-        """Yield all models by name, `page` of them a request."""
+        """Iterate over all models by name.
+
+        Parameters
+        ----------
+        page : int, default=100
+            Models of one request, 1 to 1000.
+
+        Yields
+        ------
+        Description
+            One model.
+
+        Raises
+        ------
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._iterate(self._calls.models(page))
 
     def describe(self, model: str) -> Description:
-        """Return spec and counts of a model."""
+        """Return spec and counts of a model.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.describe(model))
 
     def delete(self, model: str, *, if_match: str | None = None) -> None:
-        """Delete a model and all it learned."""
+        """Delete a model and all it learned.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Raises
+        ------
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         self._run(self._calls.delete(model, if_match))
 
     # ---- one row -----------------------------------------------------------------------------
@@ -107,19 +206,122 @@ class Client(Common):
     def learn_one(
         self, model: str, features: Features, label: object, *, weight: float = 1.0, id: str | None = AUTO
     ) -> Learned:
-        """Learn one example; returns when it is durable and applied.
+        """Learn one example; return when it is durable and applied.
 
-        `id="auto"` makes an id. Should the call fail with ConnectionFailed, its `id` lets you send the example
-        again without learning it twice.
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        features : mapping or sequence of float
+            Names to values (number, bool, string, list of strings, None = absent), or the values of one array row.
+        label : object
+            Positive (True, 1) or negative (False, 0, -1).
+        weight : float, default=1.0
+            Weight of the example, >= 0.
+        id : str or None, default="auto"
+            An example is learned once under an id. "auto": the client makes a new id. None: no id; the call is repeated
+            only if no connection was made.
+
+        Returns
+        -------
+        Learned
+            Number of the event, the score before the update, and the id.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel
+            A value is invalid; nothing was sent.
+        LabelConflict
+            The id was learned with the other label.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+
+        Notes
+        -----
+        The `id` of a ConnectionFailed lets the caller send the example again without learning it twice.
         """
         return self._run(self._calls.learn_one(model, features, label, weight, id))
 
     def predict_one(self, model: str, features: Features, *, id: str | None = None, explain: bool = False) -> Predicted:
-        """Score one example; with an `id` it waits for its label. `explain`: with contributions."""
+        """Score one example.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        features : mapping or sequence of float
+            Names to values (number, bool, string, list of strings, None = absent), or the values of one array row.
+        id : str, optional
+            The example waits under it for its label.
+        explain : bool, default=False
+            Whether to return contributions.
+
+        Returns
+        -------
+        Predicted
+            Score, probability and, with `explain`, what each feature adds to the score.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature is invalid; nothing was sent.
+        FeaturesConflict
+            The id was predicted with other features.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.predict_one(model, features, id, explain))
 
     def label_one(self, model: str, id: str, label: object) -> Learned:
-        """Learn the prediction that waits under an id."""
+        """Learn the prediction that waits under an id.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        id : str
+            The id of the prediction.
+        label : object
+            Positive (True, 1) or negative (False, 0, -1).
+
+        Returns
+        -------
+        Learned
+            Number of the event, and the score of the prediction.
+
+        Raises
+        ------
+        InvalidLabel
+            The label is invalid; nothing was sent.
+        UnknownId, Expired
+            No prediction waits under the id.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.label_one(model, id, label))
 
     # ---- many rows ---------------------------------------------------------------------------
@@ -127,138 +329,494 @@ class Client(Common):
     def learn_many(
         self,
         model: str,
-        rows: Iterable[Example | tuple[Features, object] | Mapping[str, Any]],
+        rows: Rows[LearnRow],
         *,
-        ids: Literal["auto"] | None = AUTO,
+        ids: Ids = AUTO,
         on_error: OnError = "abort",
         batch_rows: int = BATCH_ROWS,
     ) -> LearnedMany:
-        """Learn rows in order, from an iterable of any length; return the sum of their counts.
+        """Learn rows in order, from an iterable of any length.
 
         Parameters
         ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
         rows : iterable
-            `(features, label)`, an `Example`, or a dict of its fields: `zip(X, y)` and River's datasets will do.
+            `(features, label)`, an `Example`, or a dict of its fields: `zip(X, y)` and the datasets of River fit.
         ids : "auto" or None
-            auto: rows without an id are given one. None: they are sent as they are, and a batch with such a
-            row is not repeated.
+            auto: rows without an id get a new one. None: rows are sent as they are; a batch that has a row without an
+            id is not repeated.
         on_error : "abort" or "skip"
-            abort: the first bad row raises, when those before it are learned. skip: it is counted in `rejected`.
+            abort: the first bad row raises, after the rows before it are confirmed. skip: bad rows are counted in `rejected`.
         batch_rows : int, default=1000
-            Rows that are sent as one request, kept until it is answered and then forgotten (at most about 1 MiB).
+            Rows of one request, at most about 1 MiB. They are kept until the service confirms them.
+
+        Returns
+        -------
+        LearnedMany
+            The sum of the counts of all batches.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            A row or an argument is invalid (under skip an argument alone).
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
 
         Notes
         -----
-        An error has the counts of what was confirmed before as `learned`, and names rows by `line`, from 1. Rows
-        that a broken attempt had brought already count as duplicates where they have ids of their own.
-        An exception of the iterable's own ends the call as it is; rows taken since the last batch are not sent.
+        An error has the counts of confirmed rows as `learned`, and names rows by `line`, from 1. Rows that a failed attempt
+        had brought count as duplicates where they have ids of their own. An exception of the iterable ends the call; rows
+        after the last batch are not sent.
         """
         return self._run(self._calls.learn_many(model, ids, on_error, batch_rows, each=False), rows)
 
     def learn_batches(
         self,
         model: str,
-        rows: Iterable[Example | tuple[Features, object] | Mapping[str, Any]],
+        rows: Rows[LearnRow],
         *,
-        ids: Literal["auto"] | None = AUTO,
+        ids: Ids = AUTO,
         on_error: OnError = "abort",
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[LearnedMany]:
-        """As `learn_many`, but yield the counts of each batch when it is confirmed."""
+        """Learn rows as `learn_many` does, and yield the counts of each batch when it is confirmed.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        rows : iterable
+            `(features, label)`, an `Example`, or a dict of its fields: `zip(X, y)` and the datasets of River fit.
+        ids : "auto" or None
+            auto: rows without an id get a new one. None: rows are sent as they are; a batch that has a row without an
+            id is not repeated.
+        on_error : "abort" or "skip"
+            abort: the first bad row raises, after the rows before it are confirmed. skip: bad rows are counted in `rejected`.
+        batch_rows : int, default=1000
+            Rows of one request, at most about 1 MiB. They are kept until the service confirms them.
+
+        Yields
+        ------
+        LearnedMany
+            The counts of one batch.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            A row or an argument is invalid (under skip an argument alone).
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._iterate(self._calls.learn_many(model, ids, on_error, batch_rows, each=True), rows)
 
     def label_many(
-        self,
-        model: str,
-        rows: Iterable[tuple[str, object] | Mapping[str, Any]],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[LabelRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> LearnedMany:
-        """Label predictions by id: rows of `(id, label)`; see `learn_many`."""
+        """Label predictions by id, in order.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        rows : iterable
+            `(id, label)`, or a dict of both.
+        on_error : "abort" or "skip"
+            abort: the first bad row raises, after the rows before it are confirmed. skip: bad rows are counted in `rejected`.
+        batch_rows : int, default=1000
+            Rows of one request, at most about 1 MiB. They are kept until the service confirms them.
+
+        Returns
+        -------
+        LearnedMany
+            The sum of the counts of all batches.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            A row or an argument is invalid (under skip an argument alone).
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+
+        Notes
+        -----
+        An error has the counts of confirmed rows as `learned`, and names rows by `line`, from 1. Rows that a failed attempt
+        had brought count as duplicates where they have ids of their own. An exception of the iterable ends the call; rows
+        after the last batch are not sent.
+        """
         return self._run(self._calls.label_many(model, on_error, batch_rows, each=False), rows)
 
     def label_batches(
-        self,
-        model: str,
-        rows: Iterable[tuple[str, object] | Mapping[str, Any]],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[LabelRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> Iterator[LearnedMany]:
-        """As `label_many`, but yield the counts of each batch when it is confirmed."""
+        """Label predictions as `label_many` does, and yield the counts of each batch when it is confirmed.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        rows : iterable
+            `(id, label)`, or a dict of both.
+        on_error : "abort" or "skip"
+            abort: the first bad row raises, after the rows before it are confirmed. skip: bad rows are counted in `rejected`.
+        batch_rows : int, default=1000
+            Rows of one request, at most about 1 MiB. They are kept until the service confirms them.
+
+        Yields
+        ------
+        LearnedMany
+            The counts of one batch.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            A row or an argument is invalid (under skip an argument alone).
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._iterate(self._calls.label_many(model, on_error, batch_rows, each=True), rows)
 
     def predict_many(
-        self,
-        model: str,
-        rows: Iterable[Example | Features],
-        *,
-        on_error: OnError = "abort",
-        batch_rows: int = BATCH_ROWS,
+        self, model: str, rows: Rows[PredictRow], *, on_error: OnError = "abort", batch_rows: int = BATCH_ROWS
     ) -> Iterator[Prediction]:
-        """Yield a score for each row, in order; rows are taken a batch at a time.
+        """Score rows in order; one batch is read at a time.
 
-        A row is its features, or an `Example` with an id, which then waits for its label. skip: a bad row is
-        answered by a Prediction with `errors`.
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        rows : iterable
+            Features, or an `Example`; one with an id waits for its label.
+        on_error : "abort" or "skip"
+            abort: the first bad row raises, after the rows before it are confirmed. skip: the Prediction of a bad row has `errors`.
+        batch_rows : int, default=1000
+            Rows of one request, at most about 1 MiB. They are kept until the service confirms them.
+
+        Yields
+        ------
+        Prediction
+            Score and probability of one row.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            A row or an argument is invalid (under skip an argument alone).
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
         """
         return self._iterate(self._calls.predict_many(model, on_error, batch_rows), rows)
 
     # ---- evaluation -------------------------------------------------------------------------
 
     def evaluation(self, model: str) -> Evaluation:
-        """Return AUC with its interval, and calibration, of the scores given before each update."""
+        """Return AUC with its interval, and calibration, of the scores before each update.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+
+        Returns
+        -------
+        Evaluation
+            Over the window and over all rows.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.evaluation(model))
 
     def roc(self, model: str) -> Roc:
-        """Return the ROC curve over the window."""
+        """Return the ROC curve over the window.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+
+        Returns
+        -------
+        Roc
+            Rates and thresholds; empty until both classes are in the window.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.roc(model))
 
     def weights(self, model: str, *, top: int = 100) -> tuple[Weight, ...]:
-        """Return the largest weights by absolute value."""
+        """Return the largest weights by absolute value.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        top : int, default=100
+            How many, 1 to 1,000,000.
+
+        Returns
+        -------
+        tuple of Weight
+            Names and weights, the largest first.
+
+        Raises
+        ------
+        WeightsUnavailable
+            The model keeps no names of its features.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.weights(model, top))
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[ModelEvent]:
-        """Yield the model's numbers as they change, after event `after`; ends when the model is deleted.
+        """Iterate over the numbers of a model as they change; end when the model is deleted.
 
-        A broken stream is opened again, as long as that succeeds within the deadline of `retry`.
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        after : int, optional
+            The event whose numbers the caller knows.
+
+        Yields
+        ------
+        ModelEvent
+            The newest numbers.
+
+        Raises
+        ------
+        TooManyStreams
+            The limit of event streams is reached.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+
+        Notes
+        -----
+        A broken stream is opened again within the deadline of `retry`.
         """
         return self._iterate(self._calls.events(model, after))
 
     def delete_event(self, model: str, id: str) -> int:
-        """Remove the raw record of an example; return how many there were.
+        """Remove the raw record of an example; what the model learned from it stays.
 
-        What the model learned from it stays. A prediction that waits is dropped: its label is then refused.
-        A call that was repeated may return 0, for what its first attempt removed.
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        id : str
+            The id of the example.
+
+        Returns
+        -------
+        int
+            Records that were removed; 0 also where an earlier attempt of the call removed them.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+
+        Notes
+        -----
+        A prediction that waits is dropped, and its label is then refused.
         """
         return self._run(self._calls.delete_event(model, id))
 
     # ---- snapshots ---------------------------------------------------------------------------
 
     def download_snapshot(self, model: str) -> bytes:
-        """Return the whole state; `aucstream.from_bytes` reads it."""
+        """Return the whole state of a model.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+
+        Returns
+        -------
+        bytes
+            A snapshot; `aucstream.from_bytes` reads it.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.download_snapshot(model))
 
     def upload_snapshot(self, model: str, data: bytes, *, if_match: str | None = None) -> Description:
-        """Create or replace a model from a snapshot."""
+        """Create or replace a model from a snapshot; the request is never sent twice.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        data : bytes
+            The snapshot.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        SnapshotRefused
+            The snapshot is damaged, foreign or too new.
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
         return self._run(self._calls.upload_snapshot(model, data, if_match))
 
     # ---- the service -------------------------------------------------------------------------
 
     def live(self) -> bool:
-        """Return whether the process answers."""
+        """Return whether the process answers.
+
+        Returns
+        -------
+        bool
+            Whether the answer is 200.
+        """
         return self._run(self._calls.live())
 
     def ready(self) -> bool:
-        """Return whether it may be sent work."""
+        """Return whether the service accepts work.
+
+        Returns
+        -------
+        bool
+            Whether the answer is 200.
+        """
         return self._run(self._calls.ready())
 
     def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return when the service is ready, or raise what it said last."""
+        """Wait until the service is ready.
+
+        Parameters
+        ----------
+        seconds : float, default=60.0
+            The longest wait.
+
+        Raises
+        ------
+        Problem, ConnectionFailed
+            The last outcome, when the time is over.
+        """
         self._run(self._calls.wait_ready(seconds))
 
     def metrics(self, *, openmetrics: bool = False) -> str:
-        """Return the metrics in Prometheus' text format, or in that of OpenMetrics."""
+        """Return the metrics of the service.
+
+        Parameters
+        ----------
+        openmetrics : bool, default=False
+            In the format of OpenMetrics instead of Prometheus' text format.
+
+        Returns
+        -------
+        str
+            All families.
+
+        Raises
+        ------
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        """
         return self._run(self._calls.metrics(openmetrics=openmetrics))
 
     # ---- effects -----------------------------------------------------------------------------
