@@ -14,7 +14,8 @@ from tests.import_graph import circles, import_graph, imported_names, modules
 # dotted prefix, and the longest one that fits counts: `aucstream.learners._base.state` is not of `aucstream.learners`.
 # `__init__` stands for a package's own file.
 RANKS = [
-    ["aucstream.errors", "aucstream.version"],
+    ["aucstream.problem_types", "aucstream.answers", "aucstream.version"],
+    ["aucstream.errors"],
     ["aucstream.block", "aucstream.constraints", "aucstream.snapshot"],
     ["aucstream.kernels"],
     ["aucstream.native", "aucstream.learners._base.state", "aucstream.metrics"],
@@ -29,7 +30,9 @@ RANKS = [
     ["aucstream.pipeline"],
     ["aucstream.loading", "aucstream.evaluate", "aucstream.warmup"],
     ["aucstream.__init__"],
+    ["aucstream_service.errors"],
     ["aucstream_service"],
+    ["aucstream_service.api"],
     ["aucstream_service.calls.routes"],
     ["aucstream_service.app"],
     ["aucstream_service.ops.openapi", "aucstream_service.ops.server"],
