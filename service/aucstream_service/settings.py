@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,8 @@ from aucstream_service.storage.api_keys import MIN_OWN_KEY
 from aucstream_service.telemetry.logs import Format, Level
 
 MIB = 1 << 20
+MODEL_NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
+MODEL_NAME = re.compile(r"[a-z0-9_-]{1,64}\Z")
 
 Durability = Literal["disk", "os", "memory"]
 Count = Annotated[int, Field(ge=1)]

@@ -201,16 +201,15 @@ class Direct(Calls):
             self.loop.run_until_complete(self.host.stop())
             self.loop.close()
             raise
-        assert self.host._sweeper is not None
-        self.host._sweeper.cancel()  # the test says when: `sweep`
+        self.host._timers[0].cancel()  # of `expiry`; the test says when: `sweep`
         self.http = httpx.Client(transport=_Straight(self.app, self.loop), base_url="http://localhost")
 
     def sweep(self) -> None:
         """Let all that is due expire."""
 
         async def sweep() -> None:
-            self.host.sweep()
-            while self.host._sweeping or any(model.queued for model in self.host.models.values()):
+            self.host.expiry.sweep()
+            while self.host.expiry.sweeping or any(model.queued for model in self.host.models.values()):
                 await asyncio.sleep(0)
 
         self.loop.run_until_complete(sweep())

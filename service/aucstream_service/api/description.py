@@ -13,7 +13,7 @@ from aucstream.problem_types import PROBLEM_TYPES, ProblemType
 from aucstream_service.api.schemas import SCHEMAS, example_of, ref
 from aucstream_service.errors import exceptions as errors
 from aucstream_service.http.admission import SCHEMES, role_needed
-from aucstream_service.models.spec import NAME_PATTERN
+from aucstream_service.settings import MODEL_NAME_PATTERN
 
 Content = dict[str, Any]  # by media type
 
@@ -116,7 +116,7 @@ def complete(document: dict[str, Any]) -> None:
             described["security"] = [] if role is None else [{scheme: [role.name.lower()]} for scheme in SCHEMES]
             for parameter in described.get("parameters", ()):
                 if parameter["in"] == "path":
-                    parameter["schema"] = {"type": "string", "pattern": NAME_PATTERN}
+                    parameter["schema"] = {"type": "string", "pattern": MODEL_NAME_PATTERN}
     types = dict(sorted(PROBLEM_TYPES.items()))
     document["components"] = {
         "schemas": SCHEMAS,

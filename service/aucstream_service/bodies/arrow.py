@@ -1,8 +1,6 @@
 """Arrow IPC streams as bodies: record batches as they come, each under a limit, checked before anything reads them.
 
-The frames of the stream are cut here, so that no message is read before all of it has come, and what a message
-declares (rows, the size of what is compressed) is known before pyarrow makes room for it. Rows that are all numbers
-become one matrix; others become the lines of JSON that mean the same, and are taken as those are.
+Rows that are all numbers become one matrix. Others become the lines of JSON that mean the same, and are read as those.
 """
 
 from __future__ import annotations
@@ -17,21 +15,30 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from aucstream.block import Floats, signs_of, weights_of
+from aucstream.block import signs_of, weights_of
 from aucstream.errors import AucstreamError
 from aucstream.features.columns import Columns
-from aucstream_service.bodies.bodies import Item, RowLimits, checked_id
-from aucstream_service.bodies.row_batch import Call, Plain
-from aucstream_service.errors.exceptions import BodyTooLarge, InvalidBody, MalformedArrow, UnsupportedMedia, pointer_of
+from aucstream_service.bodies.arrow_frames import (
+    BATCH,
+    DICTIONARY,
+    SCHEMA,
+    Frame,
+    Frames,
+    inflated,
+    malformed,
+    too_large,
+)
+from aucstream_service.bodies.bodies import Call, RowLimits, checked_id
+from aucstream_service.errors.exceptions import InvalidBody, UnsupportedMedia, pointer_of
 from aucstream_service.errors.refusal_text import names_in
 from aucstream_service.http.request_context import ARROW
+from aucstream_service.journal.row_batch import Line, RowBatch
 
 SLICE_ROWS = 2048  # rows that are one event, and at most so many values
 SLICE_CELLS = 1 << 18
 STEP_ROWS = 128  # the same for rows that come as lines
 STEP_BYTES = 1 << 20
 AWAY_BYTES = 1 << 17  # a larger message is decoded in a thread
-SCHEMA, DICTIONARY, BATCH = 1, 2, 3  # types of message
 
 FIELDS = {"id", "label", "weight"}  # columns that are no features
 
@@ -66,171 +73,6 @@ def _load() -> Any:
     importlib.import_module("pyarrow.compute")
     importlib.import_module("pyarrow.ipc")
     return importlib.import_module("pyarrow")
-
-
-# ---- frames ------------------------------------------------------------------------------------
-
-
-class _Table:
-    """A table of a flatbuffer, read with its bounds checked: struct.error where it points outside."""
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self.data = data
-        self.at = at
-        self.slots = at - self.read("<i", at)
-        self.size: int = self.read("<H", self.slots)
-
-    def read(self, form: str, at: int) -> Any:
-        """Return the number at a place."""
-        if at < 0:
-            raise struct.error("outside")
-        return struct.unpack_from(form, self.data, at)[0]
-
-    def place(self, field: int) -> int:
-        """Return where a field is; 0: it is not there."""
-        slot = 4 + 2 * field
-        offset: int = self.read("<H", self.slots + slot) if slot + 2 <= self.size else 0
-        return self.at + offset if offset else 0
-
-    def number(self, form: str, field: int) -> int:
-        """Return a number, 0 where it is not there."""
-        place = self.place(field)
-        return int(self.read(form, place)) if place else 0
-
-    def table(self, field: int) -> _Table | None:
-        """Return a table within."""
-        place = self.place(field)
-        return _Table(self.data, place + self.read("<I", place)) if place else None
-
-    def pairs(self, field: int) -> np.ndarray:
-        """Return a vector of structs of two int64 (n, 2)."""
-        place = self.place(field)
-        if not place:
-            return np.empty((0, 2), dtype=np.int64)
-        place += self.read("<I", place)
-        count = self.read("<I", place)
-        if place + 4 + 16 * count > len(self.data):
-            raise struct.error("outside")
-        return np.frombuffer(self.data, dtype="<i8", count=2 * count, offset=place + 4).reshape(count, 2)
-
-
-class Frame(NamedTuple):
-    """One whole message of a stream."""
-
-    kind: int
-    data: bytes
-    head: _Table | None  # of a record batch, or of that in a dictionary
-    body: int  # where the body begins in `data`
-    dictionary: int = 0
-    delta: bool = False
-
-
-class Frames:
-    """Cut the parts of a body into messages."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held = bytearray()
-        self._need = 4
-        self._ended = False
-
-    @property
-    def held(self) -> int:
-        """Bytes of a message that is not whole yet."""
-        return len(self._held)
-
-    def feed(self, part: bytes) -> Iterator[Frame]:
-        """Yield the messages that end in this part; raises MalformedArrow, BodyTooLarge."""
-        self._held += part
-        while len(self._held) >= self._need:
-            if self._ended:
-                if self._held:
-                    raise malformed("nothing after the end of the stream")
-                return
-            frame = self._next()
-            if frame is not None:
-                self._need = 4
-                yield frame
-
-    def _next(self) -> Frame | None:
-        """Return the message at the beginning of what is held; None: `_need` says how much more it takes."""
-        held = self._held
-        start = 8 if held[:4] == b"\xff\xff\xff\xff" else 4  # older writers have no mark before the size
-        if len(held) < start:
-            self._need = start
-            return None
-        size = struct.unpack_from("<i", held, start - 4)[0]
-        if size == 0:
-            self._ended, self._need = True, 0
-            del held[:start]
-            return None
-        if size < 0 or (start == 4 and size > self._most):
-            raise malformed("a message whose head has a size")
-        self._check(size)
-        if len(held) < start + size:
-            self._need = start + size
-            return None
-        try:
-            told = bytes(memoryview(held)[start : start + size])
-            message = _Table(told, struct.unpack_from("<I", told)[0])
-            kind, length = message.number("<B", 1), message.number("<q", 3)
-            head = message.table(2)
-            if length < 0 or head is None or kind not in (SCHEMA, DICTIONARY, BATCH):
-                raise malformed("a schema, dictionaries and record batches")
-            self._check(size + length)
-            whole = start + size + length
-            if len(held) < whole:
-                self._need = whole
-                return None
-            data = bytes(memoryview(held)[:whole])
-            del held[:whole]
-            if kind == DICTIONARY:
-                number, delta = head.number("<q", 0), bool(head.number("<B", 2))
-                return Frame(kind, data, head.table(1), start + size, number, delta)
-            return Frame(kind, data, head if kind == BATCH else None, start + size)
-        except struct.error:
-            raise malformed("messages whose heads can be read") from None
-
-    def _check(self, size: int) -> None:
-        if size > self._most:
-            raise too_large(f"messages of at most {self._most} bytes")
-
-    def end(self) -> None:
-        """Raise MalformedArrow if the stream was cut."""
-        if self._held:
-            raise malformed("a whole stream, it is cut in a message")
-
-
-def inflated(frame: Frame) -> int:
-    """Return how many bytes the body of a message declares to be when it is not compressed."""
-    head = frame.head
-    if head is None or head.table(3) is None:
-        return len(frame.data)
-    size = 0
-    for offset, length in head.pairs(2).tolist():
-        if length >= 8:
-            declared = head_of(frame.data, frame.body + offset)
-            size += length - 8 if declared == -1 else declared
-            if declared < -1:
-                raise malformed("buffers whose sizes can be read")
-    return size
-
-
-def head_of(data: bytes, at: int) -> int:
-    """Return the int64 at a place, or raise struct.error."""
-    if at < 0:
-        raise struct.error("outside")
-    return int(struct.unpack_from("<q", data, at)[0])
-
-
-def malformed(expected: str) -> MalformedArrow:
-    """Return the error for bytes that are no Arrow stream."""
-    return MalformedArrow("body", f"an Arrow IPC stream: {expected}", pointer="")
-
-
-def too_large(expected: str) -> BodyTooLarge:
-    """Return the error for a message over its limit."""
-    return BodyTooLarge("body", f"{expected}: write smaller record batches")
 
 
 # ---- batches -----------------------------------------------------------------------------------
@@ -279,11 +121,11 @@ class Batches:
         self._row = 1
 
     @property
-    def held(self) -> int:
+    def size(self) -> int:
         """Bytes that are held between two parts of the body."""
-        return self._frames.held + sum(self._dictionaries.values())
+        return self._frames.size + sum(self._dictionaries.values())
 
-    async def feed(self, part: bytes) -> AsyncIterator[Batch]:
+    async def feed(self, part: bytes) -> AsyncIterator[RecordBatch]:
         """Yield the batches that end in this part of the body; raises MalformedArrow, BodyTooLarge, InvalidBody."""
         for frame in self._frames.feed(part):
             if frame.kind == SCHEMA:
@@ -299,7 +141,7 @@ class Batches:
             if frame.kind == BATCH:
                 away = len(frame.data) + sum(self._dictionaries.values()) > AWAY_BYTES
                 batch = await asyncio.to_thread(self._safe, self._next) if away else self._safe(self._next)
-                yield Batch(self._pa, self._shape, batch, self._row, self._limits)
+                yield RecordBatch(self._pa, self._shape, batch, self._row, self._limits)
                 self._row += batch.num_rows
 
     def end(self) -> None:
@@ -425,7 +267,7 @@ def _refused(tokens: Sequence[str], expected: str) -> InvalidBody:
     return InvalidBody("column", expected, pointer=pointer_of(names_in(tokens)))
 
 
-class Batch:
+class RecordBatch:
     """One record batch of a stream; `row` is the number of its first row, from 1."""
 
     def __init__(self, pa: Any, shape: Shape, batch: Any, row: int, limits: Limits) -> None:
@@ -462,16 +304,16 @@ class Batch:
         if size > most:
             raise too_large(f"record batches of at most {most} bytes")
 
-    def parts(self) -> Iterator[Plain | list[Item]]:
+    def parts(self) -> Iterator[RowBatch | list[Line]]:
         """Yield the rows in parts: as one matrix, or as lines of JSON with their numbers."""
         step = max(1, min(SLICE_ROWS, SLICE_CELLS // max(1, self._shape.width)))
         for start in range(0, self._rows, step):
             stop = min(self._rows, start + step)
-            plain = self._plain(start, stop)
-            if plain is not None:
-                yield plain
+            matrix = self._matrix(start, stop)
+            if matrix is not None:
+                yield matrix
                 continue
-            items: list[Item] = []
+            items: list[Line] = []
             size = 0
             for item in self._lines(start, stop):
                 items.append(item)
@@ -482,7 +324,7 @@ class Batch:
             if items:
                 yield items
 
-    def _plain(self, start: int, stop: int) -> Plain | None:
+    def _matrix(self, start: int, stop: int) -> RowBatch | None:
         if self._arrays is None:
             return None
         rows = stop - start
@@ -491,37 +333,32 @@ class Batch:
             values[:, at] = column[start:stop]
         if not np.isfinite(values).all():
             return None
-        fields = {name: self._columns[name].slice(start, rows) for name in self._shape.fields}
-        signs: Floats = np.empty(0)
-        weights: Floats | None = None
-        ids: list[str | None] | None = None
+        batch = RowBatch(
+            Columns(self._shape.features, values),
+            places=range(self._row + start, self._row + stop),
+            size=values.nbytes + rows,
+            as_lines=lambda: list(self._lines(start, stop)),
+        )
         try:
-            for name, column in fields.items():
+            for name in self._shape.fields:
+                column = self._columns[name].slice(start, rows)
                 if name == "id":
                     ids = [None if id_ is None else checked_id(id_) for id_ in _words(column)]
+                    batch.ids = ids if any(ids) else None
                 elif column.null_count:
                     return None
                 elif name == "label":
-                    signs = signs_of(column.to_numpy(zero_copy_only=False), rows)
+                    batch.signs = signs_of(column.to_numpy(zero_copy_only=False), rows)
                 else:
-                    each = weights_of(column.to_numpy(zero_copy_only=False), rows)
-                    weights = None if (each == 1.0).all() else each
+                    weights = weights_of(column.to_numpy(zero_copy_only=False), rows)
+                    batch.weights = None if (weights == 1.0).all() else weights
         except AucstreamError:
             return None
-        if ids is not None and not any(ids):
-            ids = None
-        if ids is not None and self._shape.call is Call.PREDICT:
+        if batch.ids is not None and self._shape.call is Call.PREDICT:
             return None  # what waits for its label waits as JSON
-        return Plain(
-            Columns(self._shape.features, values),
-            signs,
-            weights,
-            ids,
-            range(self._row + start, self._row + stop),
-            lambda: list(self._lines(start, stop)),
-        )
+        return batch
 
-    def _lines(self, start: int, stop: int) -> Iterator[Item]:
+    def _lines(self, start: int, stop: int) -> Iterator[Line]:
         """Yield each row as a line of JSON that means the same; None instead of one that is too long."""
         shape = self._shape
         fields = {
@@ -579,8 +416,8 @@ def _words(column: Any) -> list[str | None]:
         words: list[str | None] = column.to_pylist()
         return words
     used = column.indices.unique().drop_null()
-    made = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
-    return [None if at is None else made[at] for at in column.indices.to_pylist()]
+    words_at = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+    return [None if at is None else words_at[at] for at in column.indices.to_pylist()]
 
 
 def _number(value: float, nan: Any) -> Any:

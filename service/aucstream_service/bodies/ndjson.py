@@ -1,4 +1,4 @@
-"""Lines of a body that comes in parts, each under a limit, with their numbers; as matrices where they are plain."""
+"""Lines of a body that comes in parts, each under a limit, with their numbers; as matrices where rows have one form."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from aucstream.errors import AucstreamError
 from aucstream.io.json_rows import JsonRows, PlainRows
-from aucstream_service.bodies.bodies import Item, RowLimits, checked_row, learn_body, predict_body
-from aucstream_service.bodies.row_batch import Call, Plain
+from aucstream_service.bodies.bodies import Call, RowLimits, checked_row, learn_body, predict_body
+from aucstream_service.journal.row_batch import Line, RowBatch
 
 STEP_ROWS = 256  # rows that are decoded or scored one by one before the loop looks elsewhere: about a millisecond
 PLAIN_ROWS = 2_048  # the same for rows that are one matrix, and one event
@@ -48,12 +48,12 @@ class LineReader:
         self._dropping = False
         self._passing = 0 if accepts else 1 << 62  # lines that are not looked at
 
-    def feed(self, part: bytes) -> Iterator[list[Item] | Plain]:
+    def feed(self, part: bytes) -> Iterator[list[Line] | RowBatch]:
         """Yield the lines that end in this part, in order: some as (line number from 1, line), some as a matrix."""
         end = part.rfind(b"\n") + 1
         data = b"".join((self._rest, memoryview(part)[:end])) if end else b""
         self._rest = part[end:] if end else self._rest + part
-        items: list[Item] = []
+        items: list[Line] = []
         at = 0
         while at < len(data):
             if data[at] <= SPACE and not self._dropping and (blank := self._blank(data, at)) > at:
@@ -82,7 +82,7 @@ class LineReader:
             self._dropping = True
             self._rest = b""
 
-    def end(self) -> Iterator[list[Item] | Plain]:
+    def end(self) -> Iterator[list[Line] | RowBatch]:
         """Yield the last line, which no newline ends."""
         if self._rest or self._dropping:
             yield from self.feed(b"\n")
@@ -92,7 +92,7 @@ class LineReader:
         text = _BLANK.match(data, at, at + self._limit + 1)
         return at if text is None else data.rfind(b"\n", at, text.end()) + 1 or at
 
-    def _others(self, data: bytes, at: int, most: int, items: list[Item]) -> int:
+    def _others(self, data: bytes, at: int, most: int, items: list[Line]) -> int:
         """Add up to so many lines, the first one at a place, to the items; return where the next one is."""
         lines = data[at : at + WINDOW].split(b"\n", most)
         lines.pop()  # what is behind them
@@ -126,18 +126,21 @@ class LineReader:
     def _is_plain(self, line: bytes) -> bool:
         return len(line) <= min(self._limit, LONGEST) and self._accepts is not None and self._accepts(line)
 
-    def _matrix(self, data: bytes, rows: PlainRows) -> Plain:
+    def _matrix(self, data: bytes, rows: PlainRows) -> RowBatch:
         first, starts = self._number + 1, rows.starts
-        weights = None if rows.weights is None or (rows.weights == 1.0).all() else rows.weights
-        ids: list[str | None] | None = None
-        if rows.ids is not None:
-            ids = [data[a:b].decode() for a, b in rows.ids.tolist()]
-        signs = np.empty(0) if rows.signs is None else rows.signs
-        places = range(first, first + len(rows))
-        return Plain(rows.columns, signs, weights, ids, places, lambda: _lines_of(data, starts, first))
+        features = rows.columns
+        return RowBatch(
+            features,
+            () if rows.signs is None else rows.signs,
+            None if rows.weights is None or (rows.weights == 1.0).all() else rows.weights,
+            None if rows.ids is None else [data[a:b].decode() for a, b in rows.ids.tolist()],
+            places=range(first, first + len(rows)),
+            size=features.values.nbytes + len(rows),
+            as_lines=lambda: _lines_of(data, starts, first),
+        )
 
 
-def _lines_of(data: bytes, starts: np.ndarray, number: int) -> list[Item]:
+def _lines_of(data: bytes, starts: np.ndarray, number: int) -> list[Line]:
     """Return the lines that begin where it says, without their line feeds; `number` is that of the first."""
     edges = starts.tolist()
     return [(number + row, data[a : b - 1]) for row, (a, b) in enumerate(pairwise(edges))]

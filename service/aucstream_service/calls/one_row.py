@@ -17,29 +17,27 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, NonFiniteStep
 from aucstream.pipeline import RowKind
 from aucstream_service.bodies.bodies import (
-    Features,
     PredictBody,
-    Predictions,
     RowLimits,
-    Rows,
     check_features,
     checked_id,
     checked_row,
-    compact,
     label_body,
     learn_body,
-    located,
-    no_payload,
     predict_body,
 )
-from aucstream_service.calls.learn_many import Taking
-from aucstream_service.calls.predict_many import Scoring
+from aucstream_service.bodies.decode_errors import located
+from aucstream_service.calls.learn_many import LearnMany
+from aucstream_service.calls.predict_many import PredictMany
 from aucstream_service.calls.scores import contributions, judge_known, score
 from aucstream_service.http.admission import require
 from aucstream_service.http.request_context import JSON, Exchange
-from aucstream_service.journal.commands import Kept, Kind, Mode
+from aucstream_service.journal.commands import KeepOutcome, Kind, Mode
+from aucstream_service.journal.event_codec import Features
+from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.models.host import ModelHost
-from aucstream_service.models.model import Learned, Model
+from aucstream_service.models.model import Model
+from aucstream_service.models.queued import Learned
 from aucstream_service.storage.api_keys import Role
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +74,7 @@ class HotCalls:
         self.host = host
         self.settings = host.settings
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
-        taking = Taking(host, self.limits)
+        many = LearnMany(host, self.limits)
         self.one: dict[str, OneCall] = {
             "learn-one": self.learn_one,
             "predict-one": self.predict_one,
@@ -84,9 +82,9 @@ class HotCalls:
         }
         self.handlers: dict[str, Handler] = {
             **{name: self._handler(call) for name, call in self.one.items()},
-            "learn-many": taking.learn_many,
-            "label-many": taking.label_many,
-            "predict-many": Scoring(host, self.limits).predict_many,
+            "learn-many": many.learn_many,
+            "label-many": many.label_many,
+            "predict-many": PredictMany(host, self.limits).predict_many,
         }
 
     def _handler(self, call: OneCall) -> Handler:
@@ -112,13 +110,13 @@ class HotCalls:
                 kind = model.pipeline.check_rows(features, kind)
         except AucstreamError as error:
             raise located(error) from None
-        rows = Rows(
+        rows = RowBatch(
             features,
             [sign],
             None if body.weight == 1.0 else [body.weight],
             None if body.id is None else [body.id],
-            len(data),
-            lambda _taken: compact(data),
+            [data],
+            size=len(data),
         )
         return Pending(self.host.learn(model, rows, kind, Mode.ALL), _learned)
 
@@ -130,7 +128,7 @@ class HotCalls:
             checked_id(body.id)
         except AucstreamError as error:
             raise located(error) from None
-        rows = Rows([], [sign], None, [body.id], len(data), no_payload)
+        rows = RowBatch([], [sign], ids=[body.id], size=len(data))
         return Pending(self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL), _labelled)
 
     def predict_one(self, exchange: Exchange, model: Model, data: bytes) -> Answer | Pending:
@@ -149,15 +147,15 @@ class HotCalls:
         predictions = Predictions()
         predictions.add(body.id, body.features, *first)
 
-        def kept(outcome: Kept) -> Answer:
-            if outcome.refused:
-                raise outcome.refused[0].error()
+        def answer(outcome: KeepOutcome) -> Answer:
+            if outcome.refusals:
+                raise outcome.refusals[0].error()
             before = outcome.answers[0]
             assert before is not None
             # contributions belong to the score they add up to
             return _predicted(first, told) if first == before[1:] else _predicted(before[1:], None)
 
-        return Pending(self.host.keep(model, predictions, kind, Mode.ALL), kept)
+        return Pending(self.host.keep(model, predictions, kind, Mode.ALL), answer)
 
     def _judged(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None]:
         """Return what is answered of a row, and its form; or raise what is wrong with it."""
@@ -176,31 +174,31 @@ class HotCalls:
 
 
 def _learned(learned: Learned) -> Answer:
-    appended = learned.appended
+    outcome = learned.outcome
     if learned.scores:
         score = learned.scores[0]
         if not math.isfinite(score):
             raise NonFiniteStep("row", [0], np.array(learned.scores))
-        return Answer(200, b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(score)))
-    if appended.refused:
-        raise appended.refused[0].error()
-    if appended.skipped:
+        return Answer(200, b'{"seq":%d,"score":%s,"duplicate":false}' % (outcome.seq_first, _encode(score)))
+    if outcome.refusals:
+        raise outcome.refusals[0].error()
+    if outcome.skipped:
         raise NonFiniteStep("row", [0], np.array([math.nan]))
-    return Answer(200, b'{"seq":%d,"score":null,"duplicate":true}' % appended.duplicates[0])
+    return Answer(200, b'{"seq":%d,"score":null,"duplicate":true}' % outcome.duplicates[0])
 
 
 def _labelled(learned: Learned) -> Answer:
-    appended = learned.appended
-    if appended.refused:
-        raise appended.refused[0].error()
-    if appended.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
+    outcome = learned.outcome
+    if outcome.refusals:
+        raise outcome.refusals[0].error()
+    if outcome.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
         raise NonFiniteStep("row", [0], np.array([math.nan]))
     if learned.scores:
-        answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (appended.seq_first, _encode(learned.scores[0]))
+        answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (outcome.seq_first, _encode(learned.scores[0]))
     else:
-        seq = appended.duplicates.get(0, appended.seq_last)
-        answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in appended.duplicates))
-    return Answer(202 if 0 in appended.held else 200, answer)
+        seq = outcome.duplicates.get(0, outcome.seq_last)
+        answer = b'{"seq":%d,"score":null,"duplicate":%s}' % (seq, _encode(0 in outcome.duplicates))
+    return Answer(202 if 0 in outcome.early else 200, answer)
 
 
 def _predicted(first: First, told: dict[str, float] | None) -> Answer:

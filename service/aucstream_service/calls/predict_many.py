@@ -5,29 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import IO
+
+import msgspec
 
 from aucstream.block import Block
 from aucstream.errors import AucstreamError
 from aucstream.pipeline import RowKind
 from aucstream_service.bodies.arrow import pyarrow
 from aucstream_service.bodies.bodies import (
-    Features,
-    Item,
+    Call,
     PredictBody,
-    Predictions,
     RowLimits,
     check_features,
     checked_id,
-    located,
     predict_bodies,
     predict_body,
 )
+from aucstream_service.bodies.decode_errors import BadLine, located
 from aucstream_service.bodies.ndjson import FEW, STEP_ROWS
-from aucstream_service.bodies.readers import Bodies, Refused, asked, form_of
-from aucstream_service.bodies.row_batch import Call, Plain
-from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, answers_for, refused_part
+from aucstream_service.bodies.readers import Bodies, Parts, form_and_skip
+from aucstream_service.bodies.row_decoder import form_of
+from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, answers_for, refusal_part
 from aucstream_service.calls.scores import score
 from aucstream_service.errors.exceptions import (
     BodyTooLarge,
@@ -40,6 +40,8 @@ from aucstream_service.errors.exceptions import (
 from aucstream_service.http.admission import require
 from aucstream_service.http.request_context import JSON, NDJSON, Exchange
 from aucstream_service.journal.commands import Mode
+from aucstream_service.journal.event_codec import Features
+from aucstream_service.journal.row_batch import Line, Predictions, RowBatch
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.storage.api_keys import Role
@@ -48,7 +50,7 @@ SPOOL_BYTES = 1 << 20  # an NDJSON answer longer than this waits on disk until i
 SEND_BYTES = 1 << 16
 
 
-class Scoring:
+class PredictMany:
     """The call that scores many rows."""
 
     def __init__(self, host: ModelHost, limits: RowLimits) -> None:
@@ -59,46 +61,36 @@ class Scoring:
         self.spooled = 0  # bytes of answers that wait for the end of their requests
 
     async def predict_many(self, exchange: Exchange, model: Model) -> None:
-        """Score a JSON array, NDJSON lines or an Arrow stream; the answer comes in the same form."""
-        kind, skip = asked(exchange)
-        if kind == JSON:
-            await self._predict_array(exchange, model)
-        elif kind == NDJSON:
-            await self._predict_stream(
-                exchange, model, self.bodies.lines(exchange, Call.PREDICT), LineAnswers(), skip=skip
-            )
+        """Score a JSON array, NDJSON lines or an Arrow stream; rows with ids wait for their labels."""
+        form, skip = form_and_skip(exchange)
+        if form == JSON:
+            await self._array(exchange, model)
+            return
+        parts: Parts
+        if form == NDJSON:
+            parts, answers = self.bodies.lines(exchange, Call.PREDICT), LineAnswers()
         else:
             pa = await pyarrow()
-            answers = answers_for(exchange, pa)
-            await self._predict_stream(
-                exchange, model, self.bodies.arrow(exchange, pa, Call.PREDICT), answers, skip=skip
-            )
+            parts, answers = self.bodies.arrow(exchange, pa, Call.PREDICT), answers_for(exchange, pa)
+        await self._stream(exchange, model, parts, answers, Mode.SKIP if skip else Mode.ABORT)
 
-    async def _predict_array(self, exchange: Exchange, model: Model) -> None:
-        items = await self.bodies.array(exchange)
-        scored = Scored()
+    async def _array(self, exchange: Exchange, model: Model) -> None:
+        lines = await self.bodies.array(exchange)
+        rows = ScoredRows(exchange, model, self, Mode.ALL)
         seq = model.seq
-        for start in range(0, len(items), STEP_ROWS):
+        for start in range(0, len(lines), STEP_ROWS):
             if start:
                 await asyncio.sleep(0)
             seq = model.seq
-            self._score(exchange, scored, items[start : start + STEP_ROWS], model, skip=False)
-        await self._keep(scored, model, Mode.ALL)
+            rows.score(lines[start : start + STEP_ROWS])
+        await rows.keep()
         answers = DocumentAnswers()
-        await exchange.answer(200, answers.begin() + answers.part(scored.parts) + answers.end(seq))
+        await exchange.answer(200, answers.begin() + answers.part(rows.answers) + answers.end(seq))
 
-    async def _predict_stream(
-        self,
-        exchange: Exchange,
-        model: Model,
-        parts: AsyncIterator[list[Item] | Plain],
-        answers: LineAnswers,
-        *,
-        skip: bool,
-    ) -> None:
+    async def _stream(self, exchange: Exchange, model: Model, parts: Parts, answers: LineAnswers, mode: Mode) -> None:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
-        size = kept = 0
+        size = accepted = 0
 
         def write(data: bytes) -> None:
             nonlocal size
@@ -111,82 +103,100 @@ class Scoring:
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
                 write(answers.begin())
-                async for items in parts:
-                    scored = Scored()
-                    refused: Refused | None = None
-                    known = self._known(items, model)
-                    if known is not None:
+                async for part in parts:
+                    features = self._known(part, model)
+                    if features is not None:
                         with contextlib.suppress(NonFiniteScore):
-                            write(answers.part(list(zip(*score(model, known), strict=True))))
+                            write(answers.part(list(zip(*score(model, features), strict=True))))
                             continue
-                    if isinstance(items, Plain):
-                        items = items.lines()
+                    if isinstance(part, RowBatch):
+                        assert part.as_lines is not None
+                        part = part.as_lines()
+                    rows = ScoredRows(exchange, model, self, mode)
+                    bad = rows.score(part)
                     try:
-                        self._score(exchange, scored, items, model, skip=skip)
-                    except Refused as error:  # what came before it is kept all the same
-                        refused = error
-                    try:
-                        await self._keep(scored, model, Mode.SKIP if skip else Mode.ABORT)
+                        await rows.keep()  # also what came before a bad line
                     finally:
-                        kept += scored.kept
-                    if refused is not None:
-                        raise refused
-                    write(answers.part(scored.parts))
+                        accepted += rows.waiting
+                    if bad is not None:
+                        raise bad
+                    write(answers.part(rows.answers))
                 write(answers.end(model.seq))
                 await _send_spool(exchange, spool, answers.kind)
-            except Refused as error:
+            except BadLine as error:
                 model.counts.refuse(error.cause)
-                counts = {"accepted": kept, "seq": model.seq, "errors": error.entries()}
+                counts = {"accepted": accepted, "seq": model.seq, "errors": error.entries()}
                 raise RowsRefused(error.cause, counts) from error
             finally:
                 self.spooled -= size
 
-    def _known(self, items: Sequence[Item] | Plain, model: Model) -> Sequence[Features] | Block | None:
-        """Return rows that have no fault and wait for no label; None: one by one they are told what is wrong."""
-        if isinstance(items, Plain):
-            return items.features if form_of(items, model, model.kind) is not None else None
-        if model.kind != "named" or len(items) < FEW or items[0][0] < 0:
+    def _known(self, part: list[Line] | RowBatch, model: Model) -> Sequence[Features] | Block | None:
+        """Return rows that have no fault and wait for no label; None: one by one they say what is wrong."""
+        if isinstance(part, RowBatch):
+            return part.features if form_of(part, model.pipeline, model.kind) is not None else None
+        if model.kind != "named" or len(part) < FEW:
             return None
-        bodies = predict_bodies([raw or b"" for _, raw in items])
+        bodies = predict_bodies([bytes(raw or b"") for _, raw in part])
         if bodies is None or any(body.explain or body.id is not None for body in bodies):
             return None
         features = [body.features for body in bodies]
         return model.pipeline.block_of(features) if max(map(len, features)) <= self.limits.features else None
 
-    def _score(self, exchange: Exchange, scored: Scored, items: Sequence[Item], model: Model, *, skip: bool) -> None:
-        """Check and score rows; a bad one is answered by its errors, or raises after those before it."""
+
+class ScoredRows:
+    """Rows of a predict-many body: their answers, and those that wait for a label."""
+
+    def __init__(self, exchange: Exchange, model: Model, call: PredictMany, mode: Mode) -> None:
+        self.answers: list[Answer] = []
+        self.waiting = 0  # rows that this request has made wait
+        self._exchange = exchange
+        self._model = model
+        self._host = call.host
+        self._limits = call.limits
+        self._mode = mode
+        self._predictions = Predictions()
+        self._places: list[tuple[int, int]] = []  # of each prediction: in the answers, in the body
+        self._kind: RowKind | None = None
+
+    def _body(self, raw: bytes | msgspec.Raw | None, kind: RowKind | None) -> tuple[PredictBody, RowKind | None]:
+        """Return a checked row, and its form."""
+        if raw is None:
+            raise BodyTooLarge("line", f"at most {self._host.settings.max_line_bytes} bytes a line")
+        body = predict_body(raw)
+        if body.explain:
+            raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
+        if body.id is not None:
+            require(self._exchange, Role.WRITE)
+            checked_id(body.id)
+        check_features(body.features, self._limits)
+        return body, self._model.pipeline.check_rows([body.features], kind)
+
+    def score(self, lines: Sequence[Line]) -> BadLine | None:
+        """Check and score rows; a bad one is answered by its errors, or ends the body and is returned."""
+        model = self._model
         rows: list[PredictBody] = []
-        places: list[tuple[int, int]] = []  # in the answer, in the body
+        places: list[tuple[int, int]] = []  # in the answers, in the body
         kind = model.kind
-        bad: Refused | None = None
-        for place, raw in items:
+        end: BadLine | None = None
+        for place, raw in lines:
             try:
-                if raw is None:
-                    raise BodyTooLarge("line", f"at most {self.settings.max_line_bytes} bytes a line")
-                body = predict_body(raw)
-                _refuse_explain(body.explain)
-                if body.id is not None:
-                    require(exchange, Role.WRITE)
-                    checked_id(body.id)
-                check_features(body.features, self.limits)
-                found = model.pipeline.check_rows([body.features], kind)
+                body, form = self._body(raw, kind)
             except Forbidden:
                 raise
             except AucstreamError as error:
                 if place < 0:
                     raise located(error, -1 - place) from None
-                refused = Refused(place, located(error))
-                if not skip:
-                    bad = refused
+                bad = BadLine(place, located(error))
+                if self._mode is not Mode.SKIP:
+                    end = bad
                     break
-                model.counts.refuse(error)
-                scored.parts.append(refused_part(refused))
+                self._refuse(bad)
                 continue
             if body.id is not None:
-                kind = scored.kind = found  # rows that wait are of one form
+                kind = self._kind = form  # rows that wait are of one form
             rows.append(body)
-            places.append((len(scored.parts), place))
-            scored.parts.append(b"")
+            places.append((len(self.answers), place))
+            self.answers.append(b"")
         scores: list[float] = []
         probabilities: list[float | None] = []
         while rows and not scores:
@@ -198,59 +208,48 @@ class Scoring:
                     raise
                 for row in reversed(error.rows):
                     at, place = places[row]
-                    bad_score = Refused(place, error)
-                    stop = row + 1 if skip else len(rows)
+                    bad = BadLine(place, error)
+                    stop = row + 1 if self._mode is Mode.SKIP else len(rows)
                     del rows[row:stop], places[row:stop]
-                    if skip:
-                        model.counts.refuse(error)
-                        scored.parts[at] = refused_part(bad_score)
+                    if self._mode is Mode.SKIP:
+                        self._refuse(bad, at)
                     else:
-                        bad = bad_score
+                        end = bad
         for body, (at, place), value, probability in zip(rows, places, scores, probabilities, strict=True):
-            scored.parts[at] = value, probability
+            self.answers[at] = value, probability
             if body.id is not None:
-                scored.waiting.add(body.id, body.features, value, probability, model.seq)
-                scored.places.append((at, place))
-        if bad is not None:
-            raise bad
+                self._predictions.add(body.id, body.features, value, probability, model.seq)
+                self._places.append((at, place))
+        return end
 
-    async def _keep(self, scored: Scored, model: Model, mode: Mode) -> None:
-        """Keep the scored rows with ids for their labels; answer with what was answered first."""
-        waiting = scored.waiting
-        if not len(waiting):
+    async def keep(self) -> None:
+        """Keep the rows with ids for their labels; answer with what was answered first."""
+        predictions = self._predictions
+        if not len(predictions):
             return
-        if mode is not Mode.ALL:
-            await self.host.wait_for_room(len(waiting), waiting.size)
-        kept = await self.host.keep(model, waiting, scored.kind, mode)
-        scored.kept = kept.kept
-        for row, refusal in kept.refused.items():
-            at, place = scored.places[row]
-            if mode is Mode.ALL:
+        if self._mode is not Mode.ALL:
+            await self._host.wait_for_room(len(predictions), predictions.size)
+        outcome = await self._host.keep(self._model, predictions, self._kind, self._mode)
+        self.waiting = outcome.count
+        for row, refusal in outcome.refusals.items():
+            at, place = self._places[row]
+            if self._mode is Mode.ALL:
                 raise refusal.error(f"/{-1 - place}")
-            refused = Refused(place, refusal.error())
-            if mode is Mode.ABORT:
-                raise refused
-            model.counts.refuse(refused.cause)
-            scored.parts[at] = refused_part(refused)
-        for (at, _), first in zip(scored.places, kept.answers, strict=True):
+            bad = BadLine(place, refusal.error())
+            if self._mode is Mode.ABORT:
+                raise bad
+            self._refuse(bad, at)
+        for (at, _), first in zip(self._places, outcome.answers, strict=True):
             if first is not None:
-                scored.parts[at] = first.score, first.probability
+                self.answers[at] = first.score, first.probability
 
-
-class Scored:
-    """Rows of a predict-many body: their answers, and those that wait for a label."""
-
-    def __init__(self) -> None:
-        self.parts: list[Answer] = []
-        self.waiting = Predictions()
-        self.places: list[tuple[int, int]] = []  # of each that waits: in the answer, in the body
-        self.kind: RowKind | None = None
-        self.kept = 0  # of those that wait: kept by this request
-
-
-def _refuse_explain(explain: bool) -> None:
-    if explain:
-        raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
+    def _refuse(self, bad: BadLine, at: int | None = None) -> None:
+        """Count a bad line and answer it, at a place in the answers, or as the next."""
+        self._model.counts.refuse(bad.cause)
+        if at is None:
+            self.answers.append(refusal_part(bad))
+        else:
+            self.answers[at] = refusal_part(bad)
 
 
 async def _send_spool(exchange: Exchange, spool: IO[bytes], kind: bytes) -> None:

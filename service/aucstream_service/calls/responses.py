@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from aucstream_service.bodies.readers import Refused
+from aucstream_service.bodies.decode_errors import BadLine
 from aucstream_service.http.request_context import ARROW, JSON, NDJSON, Exchange
 
-Answer = tuple[float, float | None] | bytes  # score and probability, or what is told of a row that was refused
+Answer = tuple[float, float | None] | bytes  # score and probability, or the answer of a row that was refused
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -105,6 +105,6 @@ def answers_for(exchange: Exchange, pa: Any) -> LineAnswers:
     return DocumentAnswers() if ARROW not in accept and JSON in accept else ArrowAnswers(pa)
 
 
-def refused_part(refused: Refused) -> bytes:
-    """Return what is told of a row that was refused."""
-    return _encode({"score": None, "probability": None, "errors": refused.entries()})
+def refusal_part(bad: BadLine) -> bytes:
+    """Return the answer of a row that was refused."""
+    return _encode({"score": None, "probability": None, "errors": bad.entries()})

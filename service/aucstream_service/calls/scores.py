@@ -1,4 +1,4 @@
-"""What a model says of rows, as the service answers it."""
+"""Scores, probabilities and contributions for responses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from aucstream.block import Block
 from aucstream.errors import InvalidParams
-from aucstream_service.bodies.bodies import Features
 from aucstream_service.errors.exceptions import InvalidBody, NonFiniteScore
+from aucstream_service.journal.event_codec import Features
 from aucstream_service.models.model import Model
 
 
@@ -18,10 +18,10 @@ def judge_known(model: Model, features: Features) -> tuple[float, float | None] 
     """Return score and probability of a row whose names are all known; None of any other row."""
     if model.kind != "named" or type(features) is not dict:
         return None
-    found = model.pipeline.judge_known(features)
-    if found is None:
+    pair = model.pipeline.judge_known(features)
+    if pair is None:
         return None
-    return found[0] + 0.0, found[1] if model.calibrated else None
+    return pair[0] + 0.0, pair[1] if model.calibrated else None
 
 
 def score(model: Model, rows: Sequence[Features] | Block) -> tuple[list[float], list[float | None]]:
@@ -38,14 +38,14 @@ def score(model: Model, rows: Sequence[Features] | Block) -> tuple[list[float], 
 
 def contributions(model: Model, features: Features) -> dict[str, float]:
     """Return what each name of a checked row adds to its score."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     try:
         parts = model.pipeline.explain_row(features)
     except InvalidParams as error:
         expected = f"false, or {error.expected}"
         raise InvalidBody("explain", expected, True, pointer="/explain") from error
     for name, part in parts.items():
-        found[str(name)] = found.get(str(name), 0.0) + part  # 3 and "3" are one name in JSON
-    if not all(map(math.isfinite, found.values())):
+        shares[str(name)] = shares.get(str(name), 0.0) + part  # 3 and "3" are one name in JSON
+    if not all(map(math.isfinite, shares.values())):
         raise NonFiniteScore("contributions", "finite numbers")
-    return found
+    return shares

@@ -6,7 +6,7 @@ import time
 
 from aucstream_service.http.protocol import Gate
 from aucstream_service.http.request_context import Exchange
-from aucstream_service.models.spec import NAME
+from aucstream_service.settings import MODEL_NAME
 from aucstream_service.telemetry.histogram import Histogram
 from aucstream_service.telemetry.logs import Ended, Sink
 
@@ -104,4 +104,4 @@ def _model_of(exchange: Exchange) -> str | None:
     if route is None or not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:
         return None
     name = exchange.path[len(MODELS) :].partition("/")[0]
-    return name if NAME.match(name) else None
+    return name if MODEL_NAME.match(name) else None

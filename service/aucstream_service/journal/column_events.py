@@ -72,19 +72,8 @@ def event_of(payload: bytes) -> ColumnEvent:
     return _decode(memoryview(payload)[1:])
 
 
-def payload_of(
-    features: Columns,
-    signs: Floats,
-    weights: Floats | None,
-    ids: Sequence[str | None] | None,
-    taken: Sequence[int] | None,
-) -> bytes:
-    """Return the payload of these rows (None: of all)."""
-    if taken is not None:
-        features = features.take(taken)
-        signs = signs[taken]
-        weights = None if weights is None else weights[taken]
-        ids = None if ids is None else [ids[row] for row in taken]
+def payload_of(features: Columns, signs: Floats, weights: Floats | None, ids: Sequence[str | None] | None) -> bytes:
+    """Return the payload of these rows."""
     return ColumnEvent(
         features.names,
         features.values.astype("<f8", copy=False).tobytes(),
@@ -96,20 +85,20 @@ def payload_of(
 
 
 def without(payload: bytes, id_: str) -> tuple[bytes, list[int]]:
-    """Return the payload without the rows of this id, and which rows they were; see `rows.without`."""
+    """Return the payload without the rows of this id, and which rows they were."""
     if id_.encode() not in payload:
         return payload, []
     event = event_of(payload)
-    found = [row for row, other in enumerate(event.ids or ()) if other == id_]
-    if not found or event.ids is None:
+    erased = [row for row, other in enumerate(event.ids or ()) if other == id_]
+    if not erased or event.ids is None:
         return payload, []
     matrix, labels = event.matrix, bytearray(event.labels)
     weights = None if event.weights is None else np.frombuffer(bytearray(event.weights), dtype="<f8")
-    for row in found:
+    for row in erased:
         matrix[row], labels[row], event.ids[row] = 0.0, 0, None
         if weights is not None:
             weights[row] = 0.0
     event.values, event.labels = matrix.tobytes(), bytes(labels)
     event.weights = None if weights is None else weights.tobytes()
-    event.erased = [*event.erased, *found]
-    return event.pack(), found
+    event.erased = [*event.erased, *erased]
+    return event.pack(), erased

@@ -1,15 +1,14 @@
-"""What the journal is asked to do, and what it answers: plain values, no more."""
+"""Journal commands and their outcomes."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from aucstream.block import Floats
-from aucstream_service.journal.rules import Prediction, Refusal
-from aucstream_service.models.spec import PendingSpec
+from aucstream_service.journal.event_codec import LabelledPrediction
+from aucstream_service.journal.row_batch import Predictions, RowBatch
+from aucstream_service.journal.rules import PendingSpec, Prediction, Refusal
 
 
 class Kind(enum.IntEnum):
@@ -56,66 +55,51 @@ class EventRecord:
     received_at: float
 
 
-class Joined(NamedTuple):
-    """A prediction that waited and is learned now."""
-
-    id: str
-    features: bytes
-    sign: float
-    weight: float
-    score: float
-    probability: float | None
-
-
 @dataclass(slots=True)
-class Settled:
-    """An event that no request brought whole: expired examples, or predictions whose label was there first."""
+class DerivedEvent:
+    """An event that no request brought whole: expired predictions, or predictions whose label was there first."""
 
     kind: Kind
     seq_first: int
     seq_last: int
-    joined: list[Joined]  # empty where nothing is learned
+    predictions: list[LabelledPrediction]  # empty where nothing is learned
     at: float
 
 
 @dataclass(slots=True)
 class Append:
-    """Append the rows of one request as one event, each id at most once.
-
-    Kind.LEARN: rows with features; `digest` is that of a row's features. Kind.LABEL: labels by id,
-    `payload` is not asked for.
-    """
+    """Append the rows of one request as one event, each id at most once: Kind.LEARN, or labels by id (Kind.LABEL)."""
 
     model: int
     kind: Kind
-    payload: Callable[[Sequence[int] | None], bytes]  # the bytes of these rows (None: of all)
-    signs: Sequence[float] | Floats
-    ids: Sequence[str | None] | None
+    rows: RowBatch
     mode: Mode
     received_at: float
-    weights: Sequence[float] | Floats | None = None
-    digest: Callable[[int], bytes] | None = None
-    line: Callable[[int], bytes] | None = None  # a row among predictions that are learned with it; None: its payload
 
 
 @dataclass(slots=True)
-class Appended:
+class AppendOutcome:
     """What became of the rows of an Append.
 
-    `taken` are the row numbers that got `seq_first`..`seq_last` (None: all of them); `duplicates`
-    holds row -> first seq, `refused` row -> why. With a refusal under Mode.ALL nothing was taken.
+    `rows` are the row numbers that got `seq_first`..`seq_last` (None: all of them); `duplicates`
+    holds row -> first seq, `refusals` row -> why. With a refusal under Mode.ALL no row got a seq.
     """
 
     seq_first: int
     seq_last: int
-    taken: list[int] | None
-    duplicates: dict[int, int]
-    refused: dict[int, Refusal]
-    joined: dict[int, Joined] = field(default_factory=dict)  # rows that are learned as they were predicted
-    held: set[int] = field(default_factory=set)  # labels that wait for their prediction
-    skipped: set[int] = field(default_factory=set)  # of the duplicates: of a row whose step was skipped when applied
-    expired: list[Settled] = field(default_factory=list)  # what expired before, in this transaction
+    rows: list[int] | None = None
+    duplicates: dict[int, int] = field(default_factory=dict)
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+    predictions: dict[int, LabelledPrediction] = field(default_factory=dict)  # rows learned as they were predicted
+    early: set[int] = field(default_factory=set)  # labels that wait for their prediction
+    skipped: set[int] = field(default_factory=set)  # duplicates of a row whose step was skipped when it was applied
+    expired: list[DerivedEvent] = field(default_factory=list)  # in this transaction, before these rows
     pending: int = 0  # what waits after it
+
+    @property
+    def count(self) -> int:
+        """How many rows got a seq."""
+        return self.seq_last - self.seq_first + 1 if self.rows is None else len(self.rows)
 
 
 @dataclass(slots=True)
@@ -123,21 +107,19 @@ class Keep:
     """Keep predictions until their labels come."""
 
     model: int
-    ids: Sequence[str]
-    features: Sequence[bytes]
-    predictions: Sequence[Prediction]
+    rows: Predictions
     mode: Mode
     received_at: float
 
 
 @dataclass(slots=True)
-class Kept:
+class KeepOutcome:
     """What became of the rows of a Keep: each one's first answer, or why it was refused."""
 
     answers: list[Prediction | None]
-    refused: dict[int, Refusal]
-    kept: int = 0  # rows that wait now
-    settled: list[Settled] = field(default_factory=list)
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+    count: int = 0  # rows that wait now
+    derived: list[DerivedEvent] = field(default_factory=list)
     pending: int = 0
 
 
@@ -149,11 +131,11 @@ class Sweep:
 
 
 @dataclass(slots=True)
-class Swept:
+class SweepOutcome:
     """What expired, by model, and what waits there now; `more`: there may be more to do."""
 
-    settled: list[tuple[int, list[Settled], int]]
-    more: bool
+    expired: list[tuple[int, list[DerivedEvent], int]] = field(default_factory=list)
+    more: bool = False
 
 
 @dataclass(slots=True)
@@ -204,7 +186,7 @@ class Erase:
 
 
 @dataclass(slots=True)
-class Erased:
+class EraseOutcome:
     """How many raw records were removed; with `uncovered`, a seq that no snapshot holds, none was."""
 
     removed: int
@@ -221,11 +203,11 @@ class Retain:
 
 
 @dataclass(slots=True)
-class Retained:
+class RetainOutcome:
     """Models with older events that their snapshots do not hold."""
 
     uncovered: list[int]
 
 
 Command = Append | Keep | Sweep | Release | CreateModel | DropModel | Prune | Erase | Retain
-Outcome = Appended | Kept | Swept | Erased | Retained | int | None
+Outcome = AppendOutcome | KeepOutcome | SweepOutcome | EraseOutcome | RetainOutcome | int | None

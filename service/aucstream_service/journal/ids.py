@@ -1,4 +1,4 @@
-"""What the journal knows of event ids: tables `ids` (learned or expired) and `pending` (what waits).
+"""Ids of examples: tables `ids` (learned or expired) and `pending` (what waits).
 
 Used by the journal's thread within its transactions. Counts are kept here and are exact.
 """
@@ -12,7 +12,7 @@ import apsw
 
 from aucstream_service.errors.exceptions import RowsDamaged
 from aucstream_service.journal import checksums
-from aucstream_service.journal.rules import Fate, Known, Prediction
+from aucstream_service.journal.rules import IdRecord, IdState, Prediction
 
 IDS_SLACK = 64  # ids over the limit are deleted when they are a 64th too many, not one by one
 STEP_ROWS = 256  # rows that expire, and bytes of their features, in one transaction at most
@@ -20,11 +20,11 @@ STEP_BYTES = 1 << 20
 CHECKED_ROWS = 5_000  # at start, before the loop looks elsewhere
 AGED_ROWS = 5_000  # ids that are too old are forgotten so many at a time
 
-Row = tuple[str, Known]
-_FATES = tuple(Fate)  # by number: they begin at 0
+Row = tuple[str, IdRecord]
+_STATES = tuple(IdState)  # by number: they begin at 0
 
 _FIND = "SELECT fate, sign, seq, digest, score, probability, predicted_seq FROM ids WHERE model = ? AND id = ?"
-_WAITING = "SELECT id, sign, digest, score, probability, seq, length(features), expires_at FROM pending WHERE model = ?"
+_PENDING = "SELECT id, sign, digest, score, probability, seq, length(features), expires_at FROM pending WHERE model = ?"
 
 
 class Ids:
@@ -34,8 +34,8 @@ class Ids:
         self._db = db
         self.max_ids = max_ids
         self.seconds = seconds
-        self.settled: dict[int, int] = {}  # model -> ids that were learned or expired
-        self.waiting: dict[int, int] = {}  # model -> predictions and early labels
+        self.final: dict[int, int] = {}  # model -> ids that were learned or expired
+        self.pending: dict[int, int] = {}  # model -> predictions and early labels that wait
         self._aging: list[int] = []
 
     def start(self, model: int, seq: int) -> Iterator[None]:
@@ -48,7 +48,7 @@ class Ids:
         RowsDamaged
         """
         self._db.execute("DELETE FROM ids WHERE model = ? AND seq > ?", (model, seq))
-        found = {}
+        counts = []
         for table in ("ids", "pending"):
             columns = ", ".join(checksums.COVERED[table])
             count = 0
@@ -60,41 +60,41 @@ class Ids:
                 count += 1
                 if count % CHECKED_ROWS == 0:
                     yield
-            found[table] = count
-        self.settled[model], self.waiting[model] = found["ids"], found["pending"]
+            counts.append(count)
+        self.final[model], self.pending[model] = counts  # not before all rows are good
 
     def begin(self, model: int) -> None:
         """Start with a new model."""
-        self.settled[model] = self.waiting[model] = 0
+        self.final[model] = self.pending[model] = 0
 
     def drop(self, model: int) -> None:
         """Forget a model; its rows are purged later."""
-        self.settled.pop(model, None)
-        self.waiting.pop(model, None)
+        self.final.pop(model, None)
+        self.pending.pop(model, None)
 
     # ---- reading -----------------------------------------------------------------------------
 
-    def find(self, model: int, id_: str) -> Known | None:
-        """Return what is known of an id."""
-        if self.settled[model]:
-            for fate, sign, seq, digest, score, probability, predicted_seq in self._db.execute(_FIND, (model, id_)):
+    def find(self, model: int, id_: str) -> IdRecord | None:
+        """Return the record of an id."""
+        if self.final[model]:
+            for state, sign, seq, digest, score, probability, predicted_seq in self._db.execute(_FIND, (model, id_)):
                 first = None if digest is None else Prediction(digest, score, probability, predicted_seq)
-                return Known(_FATES[fate], sign, seq, first)
-        if self.waiting[model]:
-            for row in self._db.execute(f"{_WAITING} AND id = ?", (model, id_)):
-                return _waiting(row)[1]
+                return IdRecord(_STATES[state], sign, seq, first)
+        if self.pending[model]:
+            for row in self._db.execute(f"{_PENDING} AND id = ?", (model, id_)):
+                return _pending(row)[1]
         return None
 
     def due(self, model: int, at: float) -> Iterator[Row]:
         """Yield what expires by now, the oldest first: one step of it."""
         size = 0
         rows = self._db.execute(
-            f"{_WAITING} AND expires_at <= ? ORDER BY expires_at, row LIMIT ?", (model, at, STEP_ROWS)
+            f"{_PENDING} AND expires_at <= ? ORDER BY expires_at, row LIMIT ?", (model, at, STEP_ROWS)
         )
         for row in rows:
-            found = _waiting(row)
-            size += found[1].size
-            yield found
+            id_, record = _pending(row)
+            size += record.size
+            yield id_, record
             if size > STEP_BYTES:
                 return
 
@@ -113,32 +113,29 @@ class Ids:
 
     # ---- writing -----------------------------------------------------------------------------
 
-    def wait(self, model: int, rows: list[tuple[str, Known, bytes | None]], at: float) -> None:
+    def wait(self, model: int, rows: list[tuple[str, IdRecord, bytes | None]], at: float) -> None:
         """Add predictions with their features, and early labels, that wait."""
         self._db.executemany(
             "INSERT INTO pending(model, id, sign, digest, score, probability, seq, features, at, expires_at, checksum)"
             " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
             [
-                _sealed(
-                    *(model, id_, float(known.sign), *(known.prediction or (None,) * 4)),
-                    *(features, float(at), float(known.expires_at)),
-                )
-                for id_, known, features in rows
+                _sealed(model, id_, float(record.sign), *_answer(record), features, float(at), float(record.expires_at))
+                for id_, record, features in rows
             ],
         )
-        self.waiting[model] += len(rows)
+        self.pending[model] += len(rows)
 
     def remove(self, model: int, ids: Iterable[str]) -> None:
         """Remove what waits no longer."""
         for id_ in ids:
             self._db.execute("DELETE FROM pending WHERE model = ? AND id = ?", (model, id_))
-            self.waiting[model] -= self._db.changes()
+            self.pending[model] -= self._db.changes()
 
     def release(self, model: int, ids: Iterable[tuple[str, int]]) -> None:
-        """Forget ids as they were settled at a seq; settled again since then they stay."""
+        """Forget ids as they became final at a seq; those that became so again since then stay."""
         for id_, seq in ids:
             self._db.execute("DELETE FROM ids WHERE model = ? AND id = ? AND seq = ?", (model, id_, seq))
-            self.settled[model] -= self._db.changes()
+            self.final[model] -= self._db.changes()
 
     def settle(self, model: int, rows: list[Row], at: float) -> None:
         """Remember ids that were learned or expired."""
@@ -146,30 +143,27 @@ class Ids:
             "INSERT INTO ids(model, id, seq, sign, at, fate, digest, score, probability, predicted_seq, checksum)"
             " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
             [
-                _sealed(
-                    *(model, id_, known.seq, float(known.sign), float(at), int(known.fate)),
-                    *(known.prediction or (None,) * 4),
-                )
-                for id_, known in rows
+                _sealed(model, id_, record.seq, float(record.sign), float(at), int(record.state), *_answer(record))
+                for id_, record in rows
             ],
         )
-        self.settled[model] += len(rows)
-        excess = self.settled[model] - self.max_ids
+        self.final[model] += len(rows)
+        excess = self.final[model] - self.max_ids
         if excess > self.max_ids // IDS_SLACK:
             self._db.execute(
                 "DELETE FROM ids WHERE model = ? AND seq <="
                 " (SELECT seq FROM ids WHERE model = ? ORDER BY seq LIMIT 1 OFFSET ?)",
                 (model, model, excess - 1),
             )
-            self.settled[model] -= self._db.changes()
+            self.final[model] -= self._db.changes()
 
     def age(self, at: float) -> None:
         """Forget some ids that are too old, of one model at a call."""
         if not self._aging:
-            self._aging = list(self.settled)
+            self._aging = list(self.final)
         while self._aging:
             model = self._aging[-1]
-            if not self.settled.get(model):
+            if not self.final.get(model):
                 self._aging.pop()
                 continue
             oldest = self._db.execute(
@@ -182,19 +176,23 @@ class Ids:
                 last, old = seq, old + 1
             if old:
                 self._db.execute("DELETE FROM ids WHERE model = ? AND seq <= ?", (model, last))
-                self.settled[model] -= self._db.changes()
+                self.final[model] -= self._db.changes()
             if old < AGED_ROWS:
                 self._aging.pop()
             return
+
+
+def _answer(record: IdRecord) -> tuple[Any, ...]:
+    return record.prediction or (None,) * 4
 
 
 def _sealed(*values: Any) -> tuple[Any, ...]:
     return (*values, checksums.of_row(values))
 
 
-def _waiting(row: tuple[Any, ...]) -> Row:
+def _pending(row: tuple[Any, ...]) -> Row:
     id_, sign, digest, score, probability, seq, size, expires_at = row
     if size is None:
-        return id_, Known(Fate.HELD, sign, expires_at=expires_at)
+        return id_, IdRecord(IdState.EARLY, sign, expires_at=expires_at)
     first = Prediction(digest, score, probability, seq)
-    return id_, Known(Fate.WAITING, prediction=first, size=size, expires_at=expires_at)
+    return id_, IdRecord(IdState.WAITING, prediction=first, size=size, expires_at=expires_at)

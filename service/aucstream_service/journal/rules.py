@@ -1,7 +1,7 @@
 """The life of an id: what a call does, by what is known of the id. Pure functions, the whole table.
 
 ======================  ==================  ==============================  ========================
-known                   predict             label                           learn (with features)
+state of the id         predict             label                           learn (with features)
 ======================  ==================  ==============================  ========================
 nothing                 wait for the label  hold the label, or unknown-id   learn
 label held (early)      learn at once       same: again; other: conflict    same: learn; other: conflict
@@ -26,7 +26,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from aucstream_service.errors.exceptions import (
     AlreadyLabelled,
@@ -42,14 +44,25 @@ from aucstream_service.errors.exceptions import (
 )
 
 
-class Fate(enum.IntEnum):
-    """What became of an id. The numbers are on disk: never change or reuse one."""
+class PendingSpec(BaseModel):
+    """How long, and how many, predictions wait for their label."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ttl_seconds: Annotated[float, Field(gt=0)] = 604_800
+    capacity: Annotated[int, Field(ge=1)] = 1_000_000
+    on_expiry: Literal["discard", "negative"] = "discard"
+    hold_early_seconds: Annotated[float, Field(ge=0)] = 0
+
+
+class IdState(enum.IntEnum):
+    """State of an id. The numbers are on disk: never change or reuse one."""
 
     LEARNED = 0
     DISCARDED = 1  # expired or removed on request, nothing learned
     NEGATIVE = 2  # expired, learned as negative
     WAITING = 3  # a prediction without its label
-    HELD = 4  # a label without its prediction
+    EARLY = 4  # a label without its prediction
 
 
 class Prediction(NamedTuple):
@@ -61,10 +74,10 @@ class Prediction(NamedTuple):
     seq: int
 
 
-class Known(NamedTuple):
-    """What is known of an id."""
+class IdRecord(NamedTuple):
+    """What the journal knows of an id."""
 
-    fate: Fate
+    state: IdState
     sign: float = 0.0
     seq: int = 0  # the event that learned or expired it
     prediction: Prediction | None = None
@@ -72,7 +85,7 @@ class Known(NamedTuple):
     expires_at: float = 0.0  # of what waits
 
 
-class Do(enum.Enum):
+class Action(enum.Enum):
     """What a call does with one row."""
 
     LEARN = "learn the row as it came"
@@ -82,99 +95,94 @@ class Do(enum.Enum):
     SAME = "nothing: it was done before"
 
 
-class Refused(enum.Enum):
-    """Why a row is refused."""
+class Reason(enum.Enum):
+    """Why a row is refused: the error, where it is, what was expected, and the member of the row."""
 
-    LABEL_CONFLICT = enum.auto()
-    FEATURES_CONFLICT = enum.auto()
-    ALREADY_LABELLED = enum.auto()
-    EXPIRED = enum.auto()
-    EXPIRED_NEGATIVE = enum.auto()
-    UNKNOWN = enum.auto()
-    FULL = enum.auto()
-    TOO_LARGE = enum.auto()
-    BUSY = enum.auto()
+    LABEL_CONFLICT = LabelConflict, "id", "the label that came first for it ({})", "label"
+    FEATURES_CONFLICT = FeaturesConflict, "id", "the features of its prediction", "features"
+    ALREADY_LABELLED = (
+        AlreadyLabelled,
+        "id",
+        "one that is not labelled yet: it was learned, and no prediction of it is remembered",
+        "id",
+    )
+    EXPIRED = ExpiredId, "id", "one whose time to be labelled is not over, and whose record was not removed", "id"
+    EXPIRED_NEGATIVE = (
+        LabelExpiredNegative,
+        "id",
+        "a negative label: its time was over, and it was learned as negative",
+        "label",
+    )
+    UNKNOWN = UnknownId, "id", "one that was predicted before, and not so long ago", "id"
+    FULL = PendingFull, "pending", "room among what waits for a label (pending.capacity of the spec)", "id"
+    TOO_LARGE = (
+        BodyTooLarge,
+        "body",
+        "fewer labels at once: the predictions they belong to are too large together",
+        "id",
+    )
+    BUSY = QueueFull, "queue", "room for the predictions that labels bring back", "id"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a row was refused, and the label that was first."""
 
-    why: Refused
+    reason: Reason
     first_sign: float = 0.0
 
     def error(self, row: str = "") -> ServiceError:
         """Return the error; `row` is the pointer to the row in the body."""
+        kind, where, expected, member = self.reason.value
         first = self.first_sign > 0
-        match self.why:
-            case Refused.LABEL_CONFLICT:
-                told = f"the label that came first for it ({'positive' if first else 'negative'})"
-                return LabelConflict("id", told, pointer=f"{row}/label", members={"first_label": first})
-            case Refused.FEATURES_CONFLICT:
-                return FeaturesConflict("id", "the features of its prediction", pointer=f"{row}/features")
-            case Refused.ALREADY_LABELLED:
-                told = "one that is not labelled yet: it was learned, and no prediction of it is remembered"
-                return AlreadyLabelled("id", told, pointer=f"{row}/id")
-            case Refused.EXPIRED:
-                told = "one whose time to be labelled is not over, and whose record was not removed"
-                return ExpiredId("id", told, pointer=f"{row}/id")
-            case Refused.EXPIRED_NEGATIVE:
-                told = "a negative label: its time was over, and it was learned as negative"
-                return LabelExpiredNegative("id", told, pointer=f"{row}/label", members={"first_label": False})
-            case Refused.UNKNOWN:
-                return UnknownId("id", "one that was predicted before, and not so long ago", pointer=f"{row}/id")
-            case Refused.FULL:
-                told = "room among what waits for a label (pending.capacity of the spec)"
-                return PendingFull("pending", told, pointer=f"{row}/id")
-            case Refused.TOO_LARGE:
-                told = "fewer labels at once: the predictions they belong to are too large together"
-                return BodyTooLarge("body", told, pointer=f"{row}/id")
-            case Refused.BUSY:
-                return QueueFull("queue", "room for the predictions that labels bring back", pointer=f"{row}/id")
+        members = {"first_label": first} if member == "label" else None
+        expected = expected.format("positive" if first else "negative")
+        error: ServiceError = kind(where, expected, pointer=f"{row}/{member}", members=members)
+        return error
 
 
 Digest = Callable[[], bytes]
 
 
-def on_predict(known: Known | None, digest: bytes) -> Do | Refusal:
+def on_predict(record: IdRecord | None, digest: bytes) -> Action | Refusal:
     """Return what a prediction with an id does."""
-    if known is None:
-        return Do.KEEP
-    if known.fate is Fate.HELD:
-        return Do.JOIN
-    if known.fate is Fate.DISCARDED:
-        return Refusal(Refused.EXPIRED)
-    if known.prediction is None:
-        return Refusal(Refused.ALREADY_LABELLED)
-    return Do.SAME if known.prediction.digest == digest else Refusal(Refused.FEATURES_CONFLICT)
+    if record is None:
+        return Action.KEEP
+    if record.state is IdState.EARLY:
+        return Action.JOIN
+    if record.state is IdState.DISCARDED:
+        return Refusal(Reason.EXPIRED)
+    if record.prediction is None:
+        return Refusal(Reason.ALREADY_LABELLED)
+    return Action.SAME if record.prediction.digest == digest else Refusal(Reason.FEATURES_CONFLICT)
 
 
-def on_label(known: Known | None, sign: float, *, hold: bool) -> Do | Refusal:
+def on_label(record: IdRecord | None, sign: float, *, hold: bool) -> Action | Refusal:
     """Return what a label by id does; `hold`: labels may come before their predictions."""
-    if known is None:
-        return Do.HOLD if hold else Refusal(Refused.UNKNOWN)
-    if known.fate is Fate.WAITING:
-        return Do.JOIN
-    return _again(known, sign)
+    if record is None:
+        return Action.HOLD if hold else Refusal(Reason.UNKNOWN)
+    if record.state is IdState.WAITING:
+        return Action.JOIN
+    return _again(record, sign)
 
 
-def on_learn(known: Known | None, sign: float, digest: Digest) -> Do | Refusal:
+def on_learn(record: IdRecord | None, sign: float, digest: Digest) -> Action | Refusal:
     """Return what a labelled example with an id does; `digest` is called where it matters."""
-    if known is None:
-        return Do.LEARN
-    if known.fate is Fate.WAITING:
-        assert known.prediction is not None
-        return Do.JOIN if known.prediction.digest == digest() else Refusal(Refused.FEATURES_CONFLICT)
-    if known.fate is Fate.HELD and known.sign == sign:
-        return Do.LEARN
-    return _again(known, sign)
+    if record is None:
+        return Action.LEARN
+    if record.state is IdState.WAITING:
+        assert record.prediction is not None
+        return Action.JOIN if record.prediction.digest == digest() else Refusal(Reason.FEATURES_CONFLICT)
+    if record.state is IdState.EARLY and record.sign == sign:
+        return Action.LEARN
+    return _again(record, sign)
 
 
-def _again(known: Known, sign: float) -> Do | Refusal:
-    if known.fate is Fate.DISCARDED:
-        return Refusal(Refused.EXPIRED)
-    if known.sign == sign:
-        return Do.SAME
-    if known.fate is Fate.NEGATIVE:
-        return Refusal(Refused.EXPIRED_NEGATIVE, known.sign)
-    return Refusal(Refused.LABEL_CONFLICT, known.sign)
+def _again(record: IdRecord, sign: float) -> Action | Refusal:
+    if record.state is IdState.DISCARDED:
+        return Refusal(Reason.EXPIRED)
+    if record.sign == sign:
+        return Action.SAME
+    if record.state is IdState.NEGATIVE:
+        return Refusal(Reason.EXPIRED_NEGATIVE, record.sign)
+    return Refusal(Reason.LABEL_CONFLICT, record.sign)

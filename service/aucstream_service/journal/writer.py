@@ -1,10 +1,9 @@
 """The one thread that writes the journal.
 
-What arrives while a transaction is being flushed is the next transaction; what one round of the event
-loop brings is handed over at its end, in one piece: a thread that is woken for each request costs more
-than the requests, and would find one of them each time. Outcomes go back to the
-event loop in the order of the transactions. After a failed write or flush nothing is tried again
-on that file: every command from then on fails, until the process starts anew.
+Commands that arrive during the flush of a transaction form the next one. The commands of one round of the
+event loop are handed over together at its end, because waking the thread costs more than a command. Outcomes
+go back to the event loop in the order of the transactions. After a failed write or flush the file is not used
+again: every later command fails until the process starts anew.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import apsw
 
-from aucstream_service.errors.exceptions import JournalUnavailable
 from aucstream_service.journal.commands import Command, Outcome
 from aucstream_service.journal.journal import Journal
 from aucstream_service.telemetry.histogram import Histogram
@@ -27,8 +25,8 @@ from aucstream_service.telemetry.histogram import Histogram
 log = logging.getLogger("aucstream")
 
 GROUP = 1_024  # commands after which a transaction takes no more
-Ticket = tuple[Command, Any]  # the command, and what its sender wants back with the outcome
-Done = Callable[[Sequence[tuple[Any, Outcome]], BaseException | None], None]
+Entry = tuple[Command, Any]  # the command, and what its sender wants back with the outcome
+Done = Callable[[Sequence[tuple[Any, Outcome]], bool], None]  # tokens with outcomes; whether the journal failed
 
 
 class Writer:
@@ -39,8 +37,8 @@ class Writer:
         self._loop = loop
         self._done = done
         self._commits = commits
-        self._gathered: list[Ticket] = []  # in this round of the loop
-        self._queue: queue.SimpleQueue[list[Ticket] | None] = queue.SimpleQueue()  # no empty lists
+        self._round: list[Entry] = []  # of the event loop
+        self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()  # no empty lists
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self.failed: str | None = None
 
@@ -50,14 +48,14 @@ class Writer:
 
     def submit(self, command: Command, token: object) -> None:
         """Hand a command over; `done` will get `token` back."""
-        if not self._gathered:
+        if not self._round:
             self._loop.call_soon(self._hand_over)
-        self._gathered.append((command, token))
+        self._round.append((command, token))
 
     def _hand_over(self) -> None:
-        if self._gathered:
-            self._queue.put(self._gathered)
-            self._gathered = []
+        if self._round:
+            self._queue.put(self._round)
+            self._round = []
 
     async def stop(self) -> None:
         """Finish what was submitted, close the journal, end the thread."""
@@ -68,7 +66,7 @@ class Writer:
     def _run(self) -> None:
         stopping = False
         while not stopping:
-            group: list[Ticket] = []
+            group: list[Entry] = []
             try:
                 item = self._queue.get(block=not self._journal.purging or self.failed is not None)
             except queue.Empty:
@@ -92,7 +90,7 @@ class Writer:
         except apsw.Error as error:
             log.error("journal: closing failed: %s", error)
 
-    def _commit(self, group: list[Ticket]) -> None:
+    def _commit(self, group: list[Entry]) -> None:
         outcomes: list[Outcome] = []
 
         def work() -> None:
@@ -104,11 +102,10 @@ class Writer:
             self._attempt(work)
         tokens = [token for _, token in group]
         if self.failed is None:
-            self._loop.call_soon_threadsafe(self._done, list(zip(tokens, outcomes, strict=True)), None)
+            self._loop.call_soon_threadsafe(self._done, list(zip(tokens, outcomes, strict=True)), False)
             self._attempt(self._journal.checkpoint)
         else:
-            refusal = JournalUnavailable("journal", f"a journal that can be written, it failed: {self.failed}")
-            self._loop.call_soon_threadsafe(self._done, [(token, None) for token in tokens], refusal)
+            self._loop.call_soon_threadsafe(self._done, [(token, None) for token in tokens], True)
 
     def _purge(self) -> None:
         self._journal.purge()

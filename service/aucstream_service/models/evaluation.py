@@ -17,7 +17,7 @@ from aucstream.errors import BadSnapshot
 from aucstream.kernels.auc import losses as judging
 from aucstream.kernels.jit import RowCall
 from aucstream.metrics.area import Area
-from aucstream_service.bodies.bodies import Numbers
+from aucstream_service.journal.row_batch import Numbers
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,20 +57,20 @@ class Evaluation:
         signs: Numbers,
         scores: Numbers,
         line: tuple[float, float] | None,
-        given: Sequence[float | None] | None = None,
+        priors: Sequence[float | None] | None = None,
     ) -> None:
         """Take rows into log loss and Brier score, but for those whose score is not finite.
 
-        `line` is slope and intercept of the calibration before them. `given` are the probabilities of rows that were
+        `line` is slope and intercept of the calibration before them. `priors` are the probabilities of rows that were
         predicted before: those are judged by what was answered then. One a row (None: not predicted), or none at all.
         """
         slope, intercept = line if line is not None else (0.0, 0.0)
         if len(signs) == 1:
-            first = given[0] if given is not None else None
-            told = math.nan if first is None else first
-            self.judged += _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, told)
+            first = priors[0] if priors is not None else None
+            prior = math.nan if first is None else first
+            self.judged += _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, prior)
         else:
-            each = _NONE if given is None else np.array(given, dtype=np.float64)  # None: NaN
+            each = _NONE if priors is None else np.array(priors, dtype=np.float64)  # None: NaN
             self.judged += judging.judge(self.sums, np.asarray(signs), np.asarray(scores), slope, intercept, each)
 
     def auc(self) -> float | None:

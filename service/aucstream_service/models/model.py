@@ -7,7 +7,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,184 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream import __version__
-from aucstream.block import Block, Floats
+from aucstream.block import Floats
 from aucstream.errors import BadSnapshot
-from aucstream.features.columns import Columns, together
+from aucstream.features.columns import together
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
-from aucstream_service.bodies.bodies import EventRow, Features, Numbers, Rows, features_of, replayed
-from aucstream_service.errors.exceptions import JournalGap, ModelFaulted
-from aucstream_service.journal.column_events import event_of, is_columns
-from aucstream_service.journal.commands import Appended, EventRecord, Joined, Kept, Kind, ModelRecord, Settled
+from aucstream_service.errors.exceptions import ModelFaulted
+from aucstream_service.journal import commands
+from aucstream_service.journal.event_codec import Features
+from aucstream_service.journal.row_batch import RowBatch
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.evaluation import Evaluation, part
+from aucstream_service.models.queued import BLOCK, FEW, Learned, PriorPrediction, QueuedRows, queued_replay
 from aucstream_service.models.spec import ModelSpec, etag_of
 
-# The calibration that judges a score (log loss, Brier) is read after each row up to BLOCK, then after
-# each BLOCK rows by seq: a rule by seq alone, so that a replay, cut otherwise, gives the same sums.
-# It is also the longest slice: a few tenths of a millisecond between two looks at the clock.
-BLOCK = 128
-FEW = 16  # rows that a model takes faster one by one than as a block
-
 STATE_FORMAT = 1
-
-
-@dataclass(slots=True)
-class Learned:
-    """What became of one request's rows.
-
-    `scores` belong to the rows that were taken, in order; NaN: skipped as non-finite (`skipped`: some were).
-    """
-
-    appended: Appended
-    scores: list[float]
-    skipped: bool
-
-
-# Score and probability that a row was given when it was predicted; None: it was not.
-Given = tuple[float, float | None] | None
-
-
-@dataclass(slots=True)
-class Waiting:
-    """Rows that are in the journal and not yet applied; without features: a seq each, and nothing to learn."""
-
-    appended: Appended | Settled
-    features: Sequence[Features]
-    signs: Numbers  # with the weights arrays where the features are Columns
-    weights: Numbers | None
-    given: Sequence[Given] | None
-    received_at: float
-    size: int
-    future: asyncio.Future[Learned] | None = None
-    ids: Sequence[str | None] | None = None
-    scores: list[float] = field(default_factory=list)
-    skipped: bool = False  # a row that was applied, as non-finite
-    block: Block | None = None  # the rows, where all their names are known
-
-    def __len__(self) -> int:
-        return self.appended.seq_last - self.appended.seq_first + 1
-
-    @property
-    def many(self) -> bool:
-        """Whether the rows that are left are learned by themselves, not with those of other requests."""
-        left = len(self) - len(self.scores)
-        if self.block is not None or isinstance(self.features, Columns):
-            return left > FEW
-        return left >= BLOCK and len(self.features) > 0 and self.given is None
-
-
-def waiting_of(rows: Rows, appended: Appended, at: float, future: asyncio.Future[Learned] | None) -> Waiting:
-    """Return the rows of a request that the journal took."""
-    joined = appended.joined
-    size = rows.size + sum(len(row.features) for row in joined.values())
-    if appended.taken is None and not joined:
-        signs = rows.signs if rows.block is None else rows.block.y
-        return Waiting(
-            *(appended, rows.features, signs, rows.weights, None, at, size, future, rows.ids), block=rows.block
-        )
-    taken = range(len(rows)) if appended.taken is None else appended.taken
-    ids = None if rows.ids is None else [rows.ids[row] for row in taken]
-    if not joined:
-        places = np.array(taken, dtype=np.int64)
-        features = rows.features
-        return Waiting(
-            appended,
-            features.take(taken) if isinstance(features, Columns) else [features[row] for row in taken],
-            np.asarray(rows.signs)[places],
-            None if rows.weights is None else np.asarray(rows.weights)[places],
-            None,
-            at,
-            size,
-            future,
-            ids,
-            block=None if rows.block is None else rows.block.take(places),
-        )
-    return Waiting(
-        appended,
-        [features_of(joined[row].features) if row in joined else rows.features[row] for row in taken],
-        [float(rows.signs[row]) for row in taken],
-        None if rows.weights is None else [float(rows.weights[row]) for row in taken],
-        [_given(joined.get(row)) for row in taken],
-        at,
-        size,
-        future,
-        ids,
-    )
-
-
-def waiting_settled(settled: Settled) -> Waiting:
-    """Return the rows of an event that no request brought whole."""
-    joined = settled.joined
-    return Waiting(
-        settled,
-        [features_of(row.features) for row in joined],
-        [row.sign for row in joined],
-        None,
-        [_given(row) for row in joined],
-        settled.at,
-        sum(len(row.features) for row in joined),
-        ids=[row.id for row in joined],
-    )
-
-
-def _waiting_replayed(event: EventRecord, first: int) -> Waiting:
-    """Return the rows of a journalled event from seq `first` on."""
-    at = Appended(first, event.seq_last, None, {}, {})
-    if event.kind == Kind.DISCARD:
-        return Waiting(at, (), [], None, None, event.received_at, 0)
-    if is_columns(event.payload):
-        return _columns_replayed(event, at, first - event.seq_first)
-    bodies: list[EventRow] = []
-    for seq, body in enumerate(replayed(event.payload)[first - event.seq_first :], first):
-        if body is None:
-            raise _removed(seq)
-        bodies.append(body)
-    weights = [body.weight for body in bodies]
-    return Waiting(
-        at,
-        [body.features for body in bodies],
-        [replay_sign(body.label) for body in bodies],
-        None if all(weight == 1.0 for weight in weights) else weights,
-        [_given(body) for body in bodies] if any(body.score is not None for body in bodies) else None,
-        event.received_at,
-        len(event.payload),
-        ids=[body.id for body in bodies],
-    )
-
-
-def _columns_replayed(event: EventRecord, at: Appended, known: int) -> Waiting:
-    rows = event_of(event.payload)
-    weights = rows.each_weight
-    erased = [row for row in rows.erased if row >= known]
-    if erased:
-        raise _removed(event.seq_first + min(erased))
-    return Waiting(
-        at,
-        rows.features[known:],
-        rows.signs[known:],
-        None if weights is None else weights[known:],
-        None,
-        event.received_at,
-        len(event.payload),
-        ids=None if rows.ids is None else rows.ids[known:],
-    )
-
-
-def _removed(seq: int) -> JournalGap:
-    return JournalGap(
-        f"the event {seq}, its record was removed on request: restore a readable snapshot from after that"
-    )
-
-
-def _given(row: Joined | EventRow | None) -> Given:
-    return None if row is None or row.score is None else (row.score, row.probability)
 
 
 class Model:
     """State of one model; lives on the event loop and is only touched there once it serves."""
 
-    def __init__(self, record: ModelRecord) -> None:
+    def __init__(self, record: commands.ModelRecord) -> None:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
@@ -214,11 +56,13 @@ class Model:
         self.summary: dict[str, Any] | None = None  # the newest evaluation that somebody asked for
         self.summary_at = 0.0
         self._summary_seq = -1
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[QueuedRows] = deque()
         self.skipped: set[int] = set()  # seqs whose step was skipped, until all who heard of their ids are answered
-        self._freed: list[tuple[str, int]] = []  # the ids of those, and their seqs, until the journal is told
-        self._released: deque[tuple[int, list[int]]] = deque()  # what is no longer of interest after a seq
-        self._repeats: deque[tuple[Appended, asyncio.Future[Learned]]] = deque()  # answered when their seq is applied
+        self._skipped_ids: list[tuple[str, int]] = []  # the ids of those, and their seqs, until the journal knows
+        self._releases: deque[tuple[int, list[int]]] = deque()  # after this seq nobody asks for these of `skipped`
+        self._repeats: deque[tuple[commands.AppendOutcome, asyncio.Future[Learned]]] = (
+            deque()
+        )  # answered after their seq
         self.applying = False
         self.dropped = False
         self.fault: str | None = None
@@ -236,156 +80,140 @@ class Model:
         if self.waiting and self.seq >= BLOCK and self.waiting[0].many:
             first = self.waiting[0]
             scores, skipped = self._learn_alone(first, len(first.scores), until)
-            return self._applied([(first, len(scores))], scores, skipped=skipped)
+            return self._note_scores([(first, len(scores))], scores, skipped=skipped)
         room = self._room
-        features: list[Sequence[Features]] = []
-        signs: list[float] = []
-        weights: list[float] = []
-        given: list[Given] = []
+        parts: list[tuple[QueuedRows, slice]] = []
         weighted = predicted = False
-        shares: list[tuple[Waiting, int]] = []
-        for waiting in self.waiting:
-            start = len(waiting.scores)
-            if not len(waiting.signs):  # nothing to learn: a slice of its own
-                if not shares:
-                    shares.append((waiting, min(room, len(waiting) - start)))
+        for queued in self.waiting:
+            learned = len(queued.rows.signs) > 0
+            if parts and not learned:  # nothing to learn: a slice of its own
                 break
-            count = min(room - len(signs), len(waiting) - start)
-            stop = start + count
-            features.append(waiting.features[start:stop])
-            signs.extend(_listed(waiting.signs[start:stop]))
-            if waiting.weights is not None:
-                weighted = True
-                weights.extend(_listed(waiting.weights[start:stop]))
-            else:
-                weights.extend([1.0] * count)
-            if waiting.given is not None:
-                predicted = True
-                given.extend(waiting.given[start:stop])
-            else:
-                given.extend([None] * count)
-            shares.append((waiting, count))
-            if len(signs) == room:
+            start = len(queued.scores)
+            stop = min(start + room, len(queued))
+            parts.append((queued, slice(start, stop)))
+            room -= stop - start
+            weighted = weighted or queued.rows.weights is not None
+            predicted = predicted or queued.priors is not None
+            if not room or not learned:
                 break
         skipped = False
-        if signs:
+        shares = [(queued, part.stop - part.start) for queued, part in parts]
+        if parts and len(parts[0][0].rows.signs):
             scores, skipped = self._learn(
-                *(together(features), signs, weights if weighted else None, given if predicted else None)
+                together([queued.rows.features[part] for queued, part in parts]),
+                _chained([queued.rows.signs[part] for queued, part in parts]),
+                _chained([_part_of(queued.rows.weights, part, 1.0) for queued, part in parts]) if weighted else None,
+                _chained([_part_of(queued.priors, part, None) for queued, part in parts]) if predicted else None,
             )
         else:
-            scores = [math.nan] * shares[0][1] if shares else []
+            scores = [math.nan] * sum(count for _, count in shares)
         self._advance(len(scores))
-        return self._applied(shares, scores, skipped=skipped)
+        return self._note_scores(shares, scores, skipped=skipped)
 
     @property
     def _room(self) -> int:
         """Rows until the calibration is read again."""
         return 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
 
-    def _applied(
-        self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float], *, skipped: bool
+    def _note_scores(
+        self, shares: Sequence[tuple[QueuedRows, int]], scores: Sequence[float], *, skipped: bool
     ) -> tuple[int, int]:
         """Note the scores of the newest rows, NaN for those that have nothing to learn; answer the requests they end.
 
         `skipped`: the step of some was.
         """
         if skipped:
-            self._free_skipped(shares, scores)
-        at = freed = 0
-        for waiting, count in shares:
-            waiting.scores.extend(scores[at : at + count])
+            self._note_skipped(shares, scores)
+        at = size = 0
+        for queued, count in shares:
+            queued.scores.extend(scores[at : at + count])
             at += count
-            if len(waiting.scores) < len(waiting):
+            if len(queued.scores) < len(queued):
                 break
             self.waiting.popleft()
-            freed += waiting.size
-            self.last_event_at = waiting.received_at
+            size += queued.rows.size
+            self.last_event_at = queued.received_at
             self.queued -= 1
-            if isinstance(waiting.appended, Appended):
-                learned = self._learned(waiting.appended, waiting.scores, skipped=waiting.skipped)
-                if waiting.future is not None and not waiting.future.done():
-                    waiting.future.set_result(learned)
+            if isinstance(queued.outcome, commands.AppendOutcome):
+                learned = self._learned(queued.outcome, queued.scores, skipped=queued.skipped)
+                if queued.future is not None and not queued.future.done():
+                    queued.future.set_result(learned)
         self._answer_repeats()
-        return len(scores), freed
+        return len(scores), size
 
-    def _learn_alone(self, waiting: Waiting, start: int, until: float) -> tuple[list[float], bool]:
+    def _learn_alone(self, queued: QueuedRows, start: int, until: float) -> tuple[list[float], bool]:
         """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`.
 
         Returns the scores before each, NaN where a row was skipped, and whether any was.
         """
-        signs = waiting.signs = np.asarray(waiting.signs)
-        scores = np.empty(len(waiting))
+        signs = queued.rows.signs = np.asarray(queued.rows.signs)
+        scores = np.empty(len(queued))
         stop = start
-        while stop == start or (stop < len(waiting) and time.perf_counter() < until):
-            part = slice(stop, min(stop + self._room, len(waiting)))
-            scores[part] = self._learned_part(waiting, signs, part)
+        while stop == start or (stop < len(queued) and time.perf_counter() < until):
+            part = slice(stop, min(stop + self._room, len(queued)))
+            scores[part] = self._learn_part(queued.rows, signs, part)
             if self.calibrated:
                 self.evaluation.judge(signs[part], scores[part], self._line)
             self._advance(part.stop - stop)
             stop = part.stop
         signs, scores = signs[start:stop], scores[start:stop]
-        known = np.isfinite(scores)
-        skipped = scores.size - int(np.count_nonzero(known))
+        finite = np.isfinite(scores)
+        skipped = scores.size - int(np.count_nonzero(finite))
         if skipped:
             self.counts.refuse("non-finite-step", skipped)
-            self.evaluation.rank(signs[known], scores[known])
+            self.evaluation.rank(signs[finite], scores[finite])
         else:
             self.evaluation.rank(signs, scores)
         return scores.tolist(), skipped > 0
 
-    def _learned_part(self, waiting: Waiting, signs: Floats, part: slice) -> Floats:
+    def _learn_part(self, rows: RowBatch, signs: Floats, part: slice) -> Floats:
         """Learn some rows of one request; return the score before each, NaN where it was skipped."""
-        if waiting.block is None:
-            rows = waiting.features
-            weights = None if waiting.weights is None else np.asarray(waiting.weights)
-            waiting.block = self.pipeline.block_of(rows, signs, weights)
-            if waiting.block is None:
-                return self.pipeline.learn_rows(rows[part], signs[part], None if weights is None else weights[part])
-        return self.pipeline.learn_block(waiting.block.rows(part.start, part.stop))
+        if rows.block is None:
+            weights = None if rows.weights is None else np.asarray(rows.weights)
+            rows.block = self.pipeline.block_of(rows.features, signs, weights)
+            if rows.block is None:
+                return self.pipeline.learn_rows(
+                    rows.features[part], signs[part], None if weights is None else weights[part]
+                )
+        return self.pipeline.learn_block(rows.block.rows(part.start, part.stop))
 
     def _learn(
         self,
         features: Sequence[Features],
         signs: list[float],
         weights: list[float] | None,
-        given: Sequence[Given] | None,
+        priors: list[PriorPrediction] | None,
     ) -> tuple[list[float], bool]:
-        scores = self._learned_scores(features, signs, weights)
-        known = None if all(map(math.isfinite, scores)) else [at for at, s in enumerate(scores) if math.isfinite(s)]
-        if given is not None:  # what was predicted is judged by what was answered then
-            scores = [
-                score if first is None or math.isnan(score) else first[0]
-                for score, first in zip(scores, given, strict=True)
-            ]
-        if known is None:
-            self._judge(signs, scores, given)
-        else:
-            self.counts.refuse("non-finite-step", len(scores) - len(known))
-            self._judge(
-                [signs[at] for at in known],
-                [scores[at] for at in known],
-                None if given is None else [given[at] for at in known],
-            )
-        return scores, known is not None
-
-    def _learned_scores(
-        self, features: Sequence[Features], signs: list[float], weights: list[float] | None
-    ) -> list[float]:
-        pipeline = self.pipeline
+        """Learn and judge rows; return the score of each, NaN where it was skipped, and whether any was."""
         if len(signs) <= FEW:
-            each = weights or [1.0] * len(signs)
-            return list(map(pipeline.learn_row, features, signs, each))
-        scores: list[float] = pipeline.learn_rows(
-            features,
-            np.array(signs, dtype=np.float64),
-            None if weights is None else np.array(weights, dtype=np.float64),
-        ).tolist()
-        return scores
+            scores = list(map(self.pipeline.learn_row, features, signs, weights or [1.0] * len(signs)))
+        else:
+            scores = self.pipeline.learn_rows(
+                features, np.array(signs), None if weights is None else np.array(weights)
+            ).tolist()
+        finite = list(map(math.isfinite, scores))
+        skipped = finite.count(False)
+        if priors is not None:  # what was predicted is judged by what was answered then
+            scores = [
+                score if prior is None or math.isnan(score) else prior[0]
+                for score, prior in zip(scores, priors, strict=True)
+            ]
+        if skipped:
+            self.counts.refuse("non-finite-step", skipped)
+            rows = [row for row, is_finite in enumerate(finite) if is_finite]
+            self._judge(
+                [signs[row] for row in rows],
+                [scores[row] for row in rows],
+                None if priors is None else [priors[row] for row in rows],
+            )
+        else:
+            self._judge(signs, scores, priors)
+        return scores, skipped > 0
 
-    def _judge(self, signs: list[float], scores: list[float], given: Sequence[Given] | None) -> None:
+    def _judge(self, signs: list[float], scores: list[float], priors: list[PriorPrediction] | None) -> None:
         self.evaluation.rank(signs, scores)
         if self.calibrated:
-            probabilities = None if given is None else [None if first is None else first[1] for first in given]
+            probabilities = None if priors is None else [None if prior is None else prior[1] for prior in priors]
             self.evaluation.judge(signs, scores, self._line, probabilities)
 
     def _advance(self, rows: int) -> None:
@@ -395,74 +223,75 @@ class Model:
 
     # ---- rows that were skipped --------------------------------------------------------------
 
-    def _free_skipped(self, shares: Sequence[tuple[Waiting, int]], scores: Sequence[float]) -> None:
+    def _note_skipped(self, shares: Sequence[tuple[QueuedRows, int]], scores: Sequence[float]) -> None:
         """Note rows whose step was skipped, and their ids, before their scores are noted."""
-        seq = before = self.seq - len(scores)
-        for waiting, count in shares:
-            start = len(waiting.scores)
-            for row in range(start, start + count):
-                seq += 1
-                id_ = None if waiting.ids is None else waiting.ids[row]
-                if math.isnan(scores[seq - before - 1]):
-                    waiting.skipped = True
-                    if id_ is not None:
-                        self.skipped.add(seq)
-                        self._freed.append((id_, seq))
+        at = 0
+        for queued, count in shares:
+            ids = queued.rows.ids
+            for row, score in enumerate(scores[at : at + count], len(queued.scores)):
+                at += 1
+                if not math.isnan(score):
+                    continue
+                queued.skipped = True
+                id_ = None if ids is None else ids[row]
+                if id_ is not None:
+                    seq = self.seq - len(scores) + at
+                    self.skipped.add(seq)
+                    self._skipped_ids.append((id_, seq))
 
-    def take_freed(self) -> list[tuple[str, int]]:
+    def pop_skipped_ids(self) -> list[tuple[str, int]]:
         """Return the ids that are to be released, with their seqs, once."""
-        freed, self._freed = self._freed, []
-        return freed
+        ids, self._skipped_ids = self._skipped_ids, []
+        return ids
 
-    def released(self, seqs: list[int], newest: int) -> None:
-        """Take note that the journal forgot the ids of these seqs, when its newest event was `newest`."""
-        self._released.append((newest, seqs))
+    def release(self, seqs: list[int], newest: int) -> None:
+        """Note that the journal has released the ids of these seqs, when its newest event was `newest`."""
+        self._releases.append((newest, seqs))
         self._answer_repeats()
 
-    def repeat(self, appended: Appended, future: asyncio.Future[Learned]) -> None:
-        """Answer a request of which nothing was taken, when that is certain of what it repeats."""
-        self._repeats.append((appended, future))
+    def repeat(self, outcome: commands.AppendOutcome, future: asyncio.Future[Learned]) -> None:
+        """Answer a request that brought nothing new, when the rows that it repeats are applied."""
+        self._repeats.append((outcome, future))
         self._answer_repeats()
 
     def _answer_repeats(self) -> None:
         while self._repeats and max(self._repeats[0][0].duplicates.values(), default=0) <= self.seq:
-            appended, future = self._repeats.popleft()
+            outcome, future = self._repeats.popleft()
             self.queued -= 1
-            learned = self._learned(appended, [], skipped=False)
+            learned = self._learned(outcome, [], skipped=False)
             if not future.done():
                 future.set_result(learned)
-        while self._released and self._released[0][0] <= self.seq:
-            self.skipped.difference_update(self._released.popleft()[1])
+        while self._releases and self._releases[0][0] <= self.seq:
+            self.skipped.difference_update(self._releases.popleft()[1])
 
-    def _learned(self, appended: Appended, scores: list[float], *, skipped: bool) -> Learned:
+    def _learned(self, outcome: commands.AppendOutcome, scores: list[float], *, skipped: bool) -> Learned:
         """Return what became of a request; its duplicates of skipped rows were skipped as well."""
-        if self.skipped and appended.duplicates:
-            appended.skipped = {
+        if self.skipped and outcome.duplicates:
+            outcome.skipped = {
                 row
-                for row, seq in appended.duplicates.items()
-                if seq in self.skipped and row not in appended.held  # these name a seq that is not theirs
+                for row, seq in outcome.duplicates.items()
+                if seq in self.skipped and row not in outcome.early  # these name a seq that is not theirs
             }
-            if appended.skipped:
-                self.counts.refuse("non-finite-step", len(appended.skipped))
-        self.counts.duplicates += len(appended.duplicates) - len(appended.skipped)
-        return Learned(appended, scores, skipped)
+            if outcome.skipped:
+                self.counts.refuse("non-finite-step", len(outcome.skipped))
+        self.counts.duplicates += len(outcome.duplicates) - len(outcome.skipped)
+        return Learned(outcome, scores, skipped)
 
-    def note(self, outcome: Appended | Kept | Settled) -> None:
+    def note(self, outcome: commands.AppendOutcome | commands.KeepOutcome | commands.DerivedEvent) -> None:
         """Count what a transaction decided; not for a replay."""
         counts = self.counts
         match outcome:
-            case Appended():
-                rows = outcome.seq_last - outcome.seq_first + 1 if outcome.taken is None else len(outcome.taken)
-                counts.learned += rows - len(outcome.joined)
-                counts.labelled += len(outcome.joined)
-                counts.held += len(outcome.held - outcome.duplicates.keys())
-            case Kept():
-                counts.kept += outcome.kept
-            case Settled(kind=Kind.LABEL):
-                counts.labelled += len(outcome.joined)
-            case Settled(kind=Kind.NEGATIVE):
-                counts.expired_negative += len(outcome.joined)
-            case Settled():
+            case commands.AppendOutcome():
+                counts.learned += outcome.count - len(outcome.predictions)
+                counts.labelled += len(outcome.predictions)
+                counts.held += len(outcome.early - outcome.duplicates.keys())
+            case commands.KeepOutcome():
+                counts.kept += outcome.count
+            case commands.DerivedEvent(kind=commands.Kind.LABEL):
+                counts.labelled += len(outcome.predictions)
+            case commands.DerivedEvent(kind=commands.Kind.NEGATIVE):
+                counts.expired_negative += len(outcome.predictions)
+            case commands.DerivedEvent():
                 counts.expired_discard += outcome.seq_last - outcome.seq_first + 1
 
     def settle_kind(self) -> None:
@@ -471,25 +300,22 @@ class Model:
             self.kind = None
 
     def set_aside(self, reason: str) -> None:
-        """Stop serving this model; everyone who waits is told."""
+        """Stop serving this model; everyone who waits is answered."""
         self.fault = reason
-        while self.waiting:
-            waiting = self.waiting.popleft()
-            self.queued -= 1
-            if waiting.future is not None and not waiting.future.done():
-                waiting.future.set_exception(ModelFaulted("model", "a model without a fault", self.name))
-        while self._repeats:
-            _, future = self._repeats.popleft()
-            self.queued -= 1
-            if not future.done():
+        futures = [*(queued.future for queued in self.waiting), *(future for _, future in self._repeats)]
+        self.waiting.clear()
+        self._repeats.clear()
+        self.queued -= len(futures)
+        for future in futures:
+            if future is not None and not future.done():
                 future.set_exception(ModelFaulted("model", "a model without a fault", self.name))
 
-    def replay(self, event: EventRecord) -> int:
+    def replay(self, event: commands.EventRecord) -> int:
         """Apply one journalled event; return its number of rows."""
-        waiting = _waiting_replayed(event, max(event.seq_first, self.seq + 1))  # the snapshot may hold some of them
-        if self.kind is None and waiting.features:
-            self.kind = self.pipeline.check_rows(waiting.features[:1], None)
-        self.waiting.append(waiting)
+        queued = queued_replay(event, max(event.seq_first, self.seq + 1))  # the snapshot may hold some of them
+        if self.kind is None and len(queued.rows.features):
+            self.kind = self.pipeline.check_rows(queued.rows.sample, None)
+        self.waiting.append(queued)
         self.queued += 1
         rows = 0
         while self.waiting:
@@ -573,20 +399,20 @@ class Model:
         self._summary_seq = -1
 
 
-def _listed(numbers: Numbers) -> list[float]:
-    """Return numbers as Python's own."""
-    listed: list[float] = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
-    return listed
+def _chained(parts: list[Any]) -> list[Any]:
+    """Return the values of lists and arrays as one list of Python's own."""
+    lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
+    return lists[0] if len(lists) == 1 else [value for each in lists for value in each]
+
+
+def _part_of(column: Sequence[Any] | Floats | None, part: slice, default: Any) -> Sequence[Any] | Floats:
+    """Return a part of a column that may be missing."""
+    return [default] * (part.stop - part.start) if column is None else column[part]
 
 
 def timestamp(seconds: float) -> str:
     """Return a moment as RFC 3339, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def replay_sign(label: Any) -> float:
-    """Return the sign of a label that was checked before it was journalled."""
-    return 1.0 if label == 1 else -1.0
 
 
 def checked_meta(meta: dict[str, Any]) -> None:

@@ -93,13 +93,6 @@ class Archive:
         kept = seqs[-self.keep :]
         return kept[0] if len(kept) == self.keep else None
 
-    def keep_from(self, model: int, seq: int) -> None:
-        """Remove the snapshots before `seq`, from which nothing can be replayed any more."""
-        for old in self.seqs(model):
-            if old < seq:
-                with contextlib.suppress(OSError):
-                    self.files.remove(self.path(model, old))
-
     def read(self, model: int, seq: int) -> State:
         """Return the state in a snapshot, or raise BadSnapshot, NewerSnapshot or OSError."""
         return unpack(self.files.read(self.path(model, seq)))

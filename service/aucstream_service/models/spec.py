@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
 from aucstream.pipeline import PipelineSpec
-from aucstream_service.bodies.bodies import explained, refuse_twice
+from aucstream_service.bodies.decode_errors import DECODE_ERRORS, explained, refuse_twice
 from aucstream_service.errors.exceptions import InvalidBody, InvalidName, pointer_of
 from aucstream_service.errors.refusal_text import of_pydantic
-from aucstream_service.settings import Settings
+from aucstream_service.journal.rules import PendingSpec
+from aucstream_service.settings import MODEL_NAME, Settings
 
 SPEC_EXAMPLE: dict[str, Any] = {
     "algorithm": "psam",
@@ -27,9 +27,6 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "seed": 0,
 }
 
-NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
-NAME = re.compile(r"[a-z0-9_-]{1,64}\Z")
-
 
 class EvaluationSpec(BaseModel):
     """How the running evaluation is kept."""
@@ -37,17 +34,6 @@ class EvaluationSpec(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     window: Annotated[int, Field(ge=1, description="rows in the exact window")] = 10_000
-
-
-class PendingSpec(BaseModel):
-    """How long, and how many, predictions wait for their label."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    ttl_seconds: Annotated[float, Field(gt=0)] = 604_800
-    capacity: Annotated[int, Field(ge=1)] = 1_000_000
-    on_expiry: Literal["discard", "negative"] = "discard"
-    hold_early_seconds: Annotated[float, Field(ge=0)] = 0
 
 
 class ModelSpec(PipelineSpec):
@@ -93,7 +79,7 @@ def _plain(value: Any) -> Any:
 
 def checked_name(name: str) -> str:
     """Return a model name, or raise InvalidName."""
-    if NAME.match(name) is None:
+    if MODEL_NAME.match(name) is None:
         raise InvalidName("model", "a name of 1 to 64 of a-z 0-9 _ -", name)
     return name
 
@@ -103,7 +89,7 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
     try:
         document = msgspec.json.decode(body)
         refuse_twice(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise explained(body, error) from None
     try:
         spec = ModelSpec.model_validate(document, strict=True)
@@ -137,13 +123,13 @@ def _directions(spec: ModelSpec, settings: Settings) -> list[tuple[str, Any, int
     if not (sketched and isinstance(directions, int) and directions >= 1) or spec.map is not None:
         return []
     most = settings.max_cells // (numbers * directions)
-    told = f"with {name}={directions}"
+    condition = f"with {name}={directions}"
     bits = spec.encoder.get("bits")
     names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
     return [
         (f"/params/{name}", directions, settings.max_directions, "directions"),
-        ("/encoder/capacity", names, most, f"names {told}"),
-        ("/encoder/bits", bits, most.bit_length() - 1, f"bits {told}"),
+        ("/encoder/capacity", names, most, f"names {condition}"),
+        ("/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}"),
     ]
 
 
@@ -168,10 +154,10 @@ def _map_sizes(document: dict[str, Any] | None, settings: Settings) -> list[tupl
 
 
 def _refused(error: ValidationError) -> InvalidBody:
-    found = []
+    refusals = []
     for item in error.errors(include_url=False, include_context=False):
         pointer = pointer_of([token for token in item["loc"] if not str(token).startswith("function-")])
         got = ... if item["type"] in ("missing", "extra_forbidden") else item["input"]
-        found.append(InvalidBody("spec", of_pydantic(item["msg"]), got, path=pointer, pointer=pointer))
-    found[0].errors = [entry for each in found for entry in each.errors]
-    return found[0]
+        refusals.append(InvalidBody("spec", of_pydantic(item["msg"]), got, path=pointer, pointer=pointer))
+    refusals[0].errors = [entry for each in refusals for entry in each.errors]
+    return refusals[0]

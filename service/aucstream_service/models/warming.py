@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,6 +12,20 @@ from aucstream.errors import AucstreamError, InvalidParams, UnknownLearner
 from aucstream.pipeline import Pipeline
 from aucstream_service.models.evaluation import Evaluation
 from aucstream_service.models.spec import ModelSpec
+
+
+class Warming:
+    """Compiles what models will call, once a spec, away from the event loop."""
+
+    def __init__(self) -> None:
+        self._specs: set[str] = set()
+
+    async def warm_up(self, spec: ModelSpec) -> None:
+        """Compile what a model of this spec will call."""
+        key = spec.pipeline(0).model_dump_json()
+        if key not in self._specs:
+            await asyncio.to_thread(warm_up, spec)
+            self._specs.add(key)
 
 
 def warm_up(spec: ModelSpec) -> None:
@@ -36,9 +51,9 @@ def warm_up(spec: ModelSpec) -> None:
         evaluation = Evaluation(48)
         for times in (0.25, 1, 20):  # one row, few and many each take a way of their own
             count = int(4 * times)
-            told = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
-            evaluation.rank(*told)
-            evaluation.judge(*told, pipeline.calibration_line)
+            sample = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
+            evaluation.rank(*sample)
+            evaluation.judge(*sample, pipeline.calibration_line)
             evaluation.describe(None)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

@@ -16,14 +16,14 @@ from typing import Any
 import apsw
 
 from aucstream.errors import AucstreamError, BadSnapshot
-from aucstream_service.bodies.bodies import digest_of, features_of
 from aucstream_service.errors.exceptions import StartRefused
 from aucstream_service.journal import checksums, wal
 from aucstream_service.journal.commands import CreateModel, ModelRecord
+from aucstream_service.journal.event_codec import digest_of, features_of
 from aucstream_service.journal.integrity import unreadable
 from aucstream_service.journal.journal import Journal
 from aucstream_service.journal.migrations import MIGRATIONS
-from aucstream_service.journal.rules import Fate
+from aucstream_service.journal.rules import IdState
 from aucstream_service.models.model import Model, spec_in, unpacked
 from aucstream_service.models.recovery import KINDS
 from aucstream_service.models.snapshots import SUFFIX, Archive
@@ -160,7 +160,7 @@ class Check:
                 elif table == "ids":
                     if row["seq"] > seq:
                         damage.append(f"ids: an id of seq {row['seq']}, the model ends at {seq}")
-                    if row["fate"] not in (Fate.LEARNED, Fate.DISCARDED, Fate.NEGATIVE):
+                    if row["fate"] not in (IdState.LEARNED, IdState.DISCARDED, IdState.NEGATIVE):
                         damage.append(f"ids: fate {row['fate']} is unknown to this version")
                 elif row["features"] is not None and digest_of(features_of(row["features"])) != row["digest"]:
                     damage.append("pending: features that are not those of their digest")

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from aucstream.errors import AucstreamError
 from aucstream_service.bodies.arrow import Batches, Limits
-from aucstream_service.bodies.bodies import RowLimits
-from aucstream_service.bodies.row_batch import Call, Plain
+from aucstream_service.bodies.bodies import Call, RowLimits
 from aucstream_service.journal.column_events import is_columns
+from aucstream_service.journal.row_batch import RowBatch
 from tests.service.running import NDJSON, Direct, problem
 from tests.service.stream import lines
 
@@ -310,7 +310,7 @@ def rows_in(body: bytes, step: int) -> list[int]:
         for at in range(0, len(body), step):
             async for batch in batches.feed(body[at : at + step]):
                 for part in batch.parts():
-                    found.extend([place for place, _ in (part.lines() if isinstance(part, Plain) else part)])
+                    found.extend([place for place, _ in (part.as_lines() if isinstance(part, RowBatch) else part)])
         batches.end()
 
     asyncio.run(read())

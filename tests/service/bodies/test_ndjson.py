@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aucstream_service.bodies.bodies import RowLimits
+from aucstream_service.bodies.bodies import Call, RowLimits
 from aucstream_service.bodies.ndjson import LineReader, accepts
-from aucstream_service.bodies.row_batch import Call, Plain
+from aucstream_service.journal.row_batch import RowBatch
 
 CUTS = st.lists(st.integers(1, 30), min_size=1)
 
@@ -65,15 +65,15 @@ def check_plain(runs: list[tuple[bytes, int]], cuts: list[int]) -> int:
     found: list[tuple[int, bytes | None]] = []
     plain = 0
     for part in fed(reader, body, cuts):
-        if isinstance(part, Plain):
+        if isinstance(part, RowBatch):
             plain += len(part)
-            rows = [json.loads(line or b"") for _, line in part.lines()]
-            assert [number for number, _ in part.lines()] == list(part.places)
+            rows = [json.loads(line or b"") for _, line in part.as_lines()]
+            assert [number for number, _ in part.as_lines()] == list(part.places)
             assert list(part.features) == [row["features"] for row in rows]
             assert part.signs.tolist() == [1.0 if row["label"] else -1.0 for row in rows]
             assert part.weights is None or part.weights.tolist() == [row["weight"] for row in rows]
             assert part.ids is None or part.ids == [row["id"] for row in rows]
-            found += part.lines()
+            found += part.as_lines()
         else:
             found += part
     assert found == lines(body, 78)

@@ -564,7 +564,7 @@ def test_a_skipped_row_frees_its_id_whenever_the_service_is_killed(tmp_path: Pat
     for id_ in ("learned", "labelled"):
         assert service.post("m", "predict-one", {"features": HUGE, "id": id_}).status_code == 200
     assert service.learn("m", {"a": 1.0}, 1, id="good")["seq"] == 1
-    free, service.host._free = service.host._free, lambda model: None  # type: ignore[method-assign]
+    free, service.host._release = service.host._release, lambda model: None  # type: ignore[method-assign]
     bodies: list[tuple[str, Any]] = [
         ("learn-one", {"features": HUGE, "label": 1, "id": "learned"}),
         ("label-one", {"label": 0, "id": "labelled"}),
@@ -576,7 +576,7 @@ def test_a_skipped_row_frees_its_id_whenever_the_service_is_killed(tmp_path: Pat
     assert (model.seq, len(model.skipped)) == (3, 2)
     shutil.copytree(tmp_path / "data", tmp_path / "before", ignore=shutil.ignore_patterns("lock"))
     free(model)
-    service.loop.run_until_complete(service.host.snapshot(model))
+    service.loop.run_until_complete(service.host.snapshotter.write(model))
     shutil.copytree(tmp_path / "data", tmp_path / "after", ignore=shutil.ignore_patterns("lock"))
     service.stop()
     for copy, replayed in (("before", 3), ("after", 0)):

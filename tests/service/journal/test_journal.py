@@ -9,14 +9,25 @@ import apsw
 import pytest
 
 from aucstream_service.errors.exceptions import StartRefused
-from aucstream_service.journal.commands import Append, Appended, CreateModel, DropModel, Keep, Kept, Kind, Mode, Prune
-from aucstream_service.journal.journal import RUN_BYTES, RUN_ROWS, Journal
-from aucstream_service.journal.rules import Prediction, Refusal, Refused
-from aucstream_service.models.spec import PendingSpec
+from aucstream_service.journal.commands import (
+    Append,
+    AppendOutcome,
+    CreateModel,
+    DropModel,
+    Keep,
+    KeepOutcome,
+    Kind,
+    Mode,
+    Prune,
+)
+from aucstream_service.journal.journal import Journal
+from aucstream_service.journal.row_batch import Predictions, RowBatch
+from aucstream_service.journal.rules import PendingSpec, Prediction, Reason, Refusal
+from aucstream_service.journal.transaction import RUN_BYTES, RUN_ROWS
 from tests.service.running import Local
 from tests.service.stream import rows
 
-POSITIVE = Refusal(Refused.LABEL_CONFLICT, 1.0)
+POSITIVE = Refusal(Reason.LABEL_CONFLICT, 1.0)
 
 
 def opened(path: Path, max_ids: int = 1000) -> Journal:
@@ -34,20 +45,18 @@ def created(journal: Journal, name: str = "m") -> int:
 def append(
     model: int, ids: Sequence[str | None], signs: Sequence[float] | None = None, mode: Mode = Mode.SKIP
 ) -> Append:
-    return Append(
-        model,
-        Kind.LEARN,
-        lambda taken: b"\n".join(str(row).encode() for row in (range(len(ids)) if taken is None else taken)),
-        [1.0] * len(ids) if signs is None else signs,
-        ids,
-        mode,
-        2.0,
-    )
+    lines = [str(row).encode() for row in range(len(ids))]
+    rows = RowBatch([{}] * len(ids), [1.0] * len(ids) if signs is None else signs, ids=ids, lines=lines)
+    return Append(model, Kind.LEARN, rows, mode, 2.0)
 
 
-def outcome(journal: Journal, command: Append) -> Appended:
+def row(line: bytes, ids: list[str | None] | None = None) -> RowBatch:
+    return RowBatch([{}], [1.0], ids=ids, lines=[line])
+
+
+def outcome(journal: Journal, command: Append) -> AppendOutcome:
     found = journal.commit([command])[0]
-    assert isinstance(found, Appended)
+    assert isinstance(found, AppendOutcome)
     return found
 
 
@@ -55,7 +64,7 @@ def test_events_of_one_transaction_follow_each_other(tmp_path: Path) -> None:
     journal = opened(tmp_path / "j")
     model, other = created(journal), created(journal, "o")
     found = journal.commit([append(model, [None] * 3), append(other, [None]), append(model, [None])])
-    assert [(each.seq_first, each.seq_last) for each in found if isinstance(each, Appended)] == [
+    assert [(each.seq_first, each.seq_last) for each in found if isinstance(each, AppendOutcome)] == [
         (1, 3),
         (1, 1),
         (4, 4),
@@ -73,15 +82,15 @@ def test_single_rows_of_one_model_that_follow_each_other_are_one_event(tmp_path:
     journal = opened(tmp_path / "j")
     model, other = created(journal), created(journal, "o")
     rows = [
-        Append(number, Kind.LEARN, lambda _taken, at=at: b"%d" % at, [1.0], ids, Mode.ALL, 2.0 + at)  # type: ignore[misc]
+        Append(number, Kind.LEARN, row(b"%d" % at, ids), Mode.ALL, 2.0 + at)
         for at, (number, ids) in enumerate(
             [(model, None)] * 3 + [(other, None)] + [(model, ["a"])] + [(model, None)] * (RUN_ROWS + 1)
         )
     ]
-    found = [each for each in journal.commit(rows) if isinstance(each, Appended)]
+    found = [each for each in journal.commit(rows) if isinstance(each, AppendOutcome)]
     seqs = [each.seq_first for each, row in zip(found, rows, strict=True) if row.model == model]
     assert seqs == list(range(1, len(rows)))
-    assert all(each.seq_first == each.seq_last and each.taken is None for each in found if each is not found[4])
+    assert all(each.seq_first == each.seq_last and each.rows is None for each in found if each is not found[4])
     events = list(journal.events(model, 0))
     assert [(e.seq_first, e.seq_last, e.received_at) for e in events] == [
         (1, 3, 4.0),
@@ -92,8 +101,8 @@ def test_single_rows_of_one_model_that_follow_each_other_are_one_event(tmp_path:
     assert [e.payload for e in events][:2] == [b"0\n1\n2", b"4"]
     assert [(e.seq_first, e.payload) for e in journal.events(other, 0)] == [(1, b"3")]
     half = b"7" * (RUN_BYTES // 2)
-    large = [Append(other, Kind.LEARN, lambda _taken: half, [1.0], None, Mode.ALL, 9.0 + at) for at in range(5)]
-    assert [each.seq_first for each in journal.commit(large) if isinstance(each, Appended)] == [2, 3, 4, 5, 6]
+    large = [Append(other, Kind.LEARN, row(half), Mode.ALL, 9.0 + at) for at in range(5)]
+    assert [each.seq_first for each in journal.commit(large) if isinstance(each, AppendOutcome)] == [2, 3, 4, 5, 6]
     events = list(journal.events(other, 1))
     assert [(e.seq_first, e.seq_last, e.received_at) for e in events] == [(2, 3, 10.0), (4, 5, 12.0), (6, 6, 13.0)]
     assert [e.payload for e in events] == [half + b"\n" + half] * 2 + [half]
@@ -104,16 +113,16 @@ def test_ids_within_and_across_transactions(tmp_path: Path) -> None:
     journal = opened(tmp_path / "j")
     model = created(journal)
     first = outcome(journal, append(model, ["a", "b", "a", None]))
-    assert (first.taken, first.duplicates, first.seq_last) == ([0, 1, 3], {2: 1}, 3)
+    assert (first.rows, first.duplicates, first.seq_last) == ([0, 1, 3], {2: 1}, 3)
     second = outcome(journal, append(model, ["c", "b", "a"], [1.0, -1.0, 1.0], Mode.ABORT))
-    assert (second.taken, second.duplicates, second.refused, second.seq_last) == ([0], {}, {1: POSITIVE}, 4)
+    assert (second.rows, second.duplicates, second.refusals, second.seq_last) == ([0], {}, {1: POSITIVE}, 4)
     third = outcome(journal, append(model, ["d", "b"], [1.0, -1.0], Mode.ALL))
-    assert (third.taken, third.refused, third.seq_last) == ([], {1: POSITIVE}, 4)
+    assert (third.rows, third.refusals, third.seq_last) == ([], {1: POSITIVE}, 4)
     fourth = outcome(journal, append(model, ["d", "b", "a"], [1.0, -1.0, 1.0], Mode.SKIP))
-    assert (fourth.taken, fourth.duplicates, fourth.refused, fourth.seq_last) == ([0], {2: 1}, {1: POSITIVE}, 5)
+    assert (fourth.rows, fourth.duplicates, fourth.refusals, fourth.seq_last) == ([0], {2: 1}, {1: POSITIVE}, 5)
     journal.close()
     journal = opened(tmp_path / "j")
-    journal.start_model(model, 5)
+    list(journal.start_model(model, 5))
     assert outcome(journal, append(model, ["c", "x"])).duplicates == {0: 4}
     journal.close()
 
@@ -205,7 +214,7 @@ def test_a_full_disk_stops_learning_and_not_scoring(data_dir: Path) -> None:
 
 
 def test_what_labels_bring_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucstream_service.journal.journal.JOIN_BYTES", 1_000)
+    monkeypatch.setattr("aucstream_service.journal.transaction.JOIN_BYTES", 1_000)
     journal = opened(tmp_path / "j")
     model = journal.commit([CreateModel("m", "{}", 1.0, 0, pending=PendingSpec(ttl_seconds=10, on_expiry="negative"))])[
         0
@@ -214,20 +223,20 @@ def test_what_labels_bring_back_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     ids = [f"p{number}" for number in range(40)]
     features = b'{"a":"%s"}' % (b"x" * 92)
     first = [Prediction(b"digest", 0.5, 0.5, 0)] * 40
-    kept = journal.commit([Keep(model, ids, [features] * 40, first, Mode.ALL, 100.0)])[0]
-    assert isinstance(kept, Kept) and kept.pending == 40
+    kept = journal.commit([Keep(model, Predictions(ids, [features] * 40, first), Mode.ALL, 100.0)])[0]
+    assert isinstance(kept, KeepOutcome) and kept.pending == 40
 
     def labels(of: list[str], mode: Mode, at: float) -> Append:
-        return Append(model, Kind.LABEL, lambda _rows: b"", [1.0] * len(of), of, mode, at)
+        return Append(model, Kind.LABEL, RowBatch([], [1.0] * len(of), ids=of), mode, at)
 
     whole = outcome(journal, labels(ids[:11], Mode.ALL, 105.0))
-    assert (whole.taken, whole.refused) == ([], {10: Refusal(Refused.TOO_LARGE)})
+    assert (whole.rows, whole.refusals) == ([], {10: Refusal(Reason.TOO_LARGE)})
     some = journal.commit([labels(ids[at : at + 6], Mode.SKIP, 105.0) for at in (0, 6, 12, 18)])
-    assert [len(each.joined) for each in some if isinstance(each, Appended)] == [6, 6, 6, 2]
-    assert isinstance(some[-1], Appended)
-    assert set(some[-1].refused.values()) == {Refusal(Refused.BUSY)}
+    assert [len(each.predictions) for each in some if isinstance(each, AppendOutcome)] == [6, 6, 6, 2]
+    assert isinstance(some[-1], AppendOutcome)
+    assert set(some[-1].refusals.values()) == {Refusal(Reason.BUSY)}
     late = outcome(journal, labels(ids[18:], Mode.SKIP, 110.0))  # 20 wait and are due, and fit one transaction
     assert (late.expired[0].seq_first, late.expired[0].seq_last) == (21, 40)
-    assert set(late.refused.values()) == {Refusal(Refused.EXPIRED_NEGATIVE, -1.0)}
-    assert (len(late.refused), len(late.duplicates), late.pending) == (20, 2, 0)
+    assert set(late.refusals.values()) == {Refusal(Reason.EXPIRED_NEGATIVE, -1.0)}
+    assert (len(late.refusals), len(late.duplicates), late.pending) == (20, 2, 0)
     journal.close()

@@ -273,7 +273,7 @@ def test_a_backup_is_restored(data_dir: Path, stopped: bool) -> None:
 
 def test_what_a_start_says_of_a_damaged_journal_is_what_helps(data_dir: Path) -> None:
     service = filled(data_dir, "m", "n")
-    service.loop.run_until_complete(service.host.snapshot(service.host.models["m"]))
+    service.loop.run_until_complete(service.host.snapshotter.write(service.host.models["m"]))
     before = picture(service, "m"), service.evaluation("m")
     service.learn("m", {"a": 1.0}, 1, id="after")
     copied, new = data_dir.with_name("copied"), data_dir.with_name("new")

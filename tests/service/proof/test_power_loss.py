@@ -17,26 +17,26 @@ from typing import Any
 import apsw
 import pytest
 
-from aucstream_service.bodies.bodies import Predictions, event_line
 from aucstream_service.journal import journal as journal_module
 from aucstream_service.journal.commands import (
     Append,
-    Appended,
+    AppendOutcome,
     Command,
     CreateModel,
     DropModel,
     EventRecord,
-    Joined,
     Keep,
-    Kept,
+    KeepOutcome,
     Kind,
     Mode,
     ModelRecord,
     Outcome,
     Prune,
 )
+from aucstream_service.journal.event_codec import LabelledPrediction, event_line
 from aucstream_service.journal.journal import Journal
-from aucstream_service.journal.rules import Fate
+from aucstream_service.journal.row_batch import Predictions, RowBatch
+from aucstream_service.journal.rules import IdState
 from aucstream_service.models.model import Model, packed
 from aucstream_service.models.recovery import load
 from aucstream_service.models.snapshots import Archive
@@ -157,7 +157,7 @@ class Process:
         for id_ in list(sent.waiting):
             known = self.journal.ids.find(model.number, id_)
             require(known is not None, "predictions that were acknowledged are known")
-            if known is not None and known.fate is Fate.WAITING:
+            if known is not None and known.state is IdState.WAITING:
                 require(known.prediction is not None, "with their first answer")
                 require(known.prediction[1] == sent.waiting[id_]["score"], "the same one")  # type: ignore[index]
             else:
@@ -223,29 +223,27 @@ class Process:
                 predictions.add(f"p{sent.rows}", features, score, None, model.seq)
                 sent.rows += 1
                 kept.append(predictions)
-                commands.append(
-                    Keep(model.number, predictions.ids, predictions.features, predictions.firsts, Mode.ALL, 5.0)
-                )
+                commands.append(Keep(model.number, predictions, Mode.ALL, 5.0))
             elif what < 0.3 and free:
                 id_ = free[0]
                 sent.labelling.add(id_)
-                row = Joined(
+                row = LabelledPrediction(
                     id_, json.dumps(sent.waiting[id_]["features"]).encode(), 1.0, 1.0, sent.waiting[id_]["score"], None
                 )
-                commands.append(Append(model.number, Kind.LABEL, lambda taken: b"", [1.0], [id_], Mode.ALL, 6.0))
+                commands.append(Append(model.number, Kind.LABEL, RowBatch([], [1.0], ids=[id_]), Mode.ALL, 6.0))
                 sent.flying.append(EventRecord(seq + 1, seq + 1, Kind.LABEL, event_line(row), 6.0))
                 seq += 1
             else:
                 rows = [self.row() for _ in range(self.chance.randint(1, 4))]
-                payload = b"\n".join(json.dumps(row).encode() for row in rows)
-                commands.append(
-                    Append(
-                        *(model.number, Kind.LEARN, lambda taken, payload=payload: payload),  # type: ignore[misc]
-                        [1.0 if row["label"] else -1.0 for row in rows],
-                        [row["id"] for row in rows],
-                        *(Mode.ALL, 4.0),
-                    )
+                encoded = [json.dumps(row).encode() for row in rows]
+                payload = b"\n".join(encoded)
+                batch = RowBatch(
+                    [row["features"] for row in rows],
+                    [1.0 if row["label"] else -1.0 for row in rows],
+                    ids=[row["id"] for row in rows],
+                    lines=encoded,
                 )
+                commands.append(Append(model.number, Kind.LEARN, batch, Mode.ALL, 4.0))
                 sent.flying.append(EventRecord(seq + 1, seq + len(rows), Kind.LEARN, payload, 4.0))
                 seq += len(rows)
         outcomes = self.journal.commit(commands)
@@ -259,8 +257,8 @@ class Process:
             for id_, data, first in zip(predictions.ids, predictions.features, predictions.firsts, strict=True):
                 sent.waiting[id_] = {"features": json.loads(data), "score": first.score}
         for outcome in outcomes:
-            assert isinstance(outcome, Appended | Kept)
-            assert not outcome.refused
+            assert isinstance(outcome, AppendOutcome | KeepOutcome)
+            assert not outcome.refusals
         for event in sent.flying:
             sent.events.append(event)
             note_ids(sent, event)

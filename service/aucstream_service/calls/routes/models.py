@@ -18,7 +18,8 @@ from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThe
 from aucstream_service.http.request_context import JSON, exchange_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
-from aucstream_service.models.spec import NAME, ModelSpec, checked_name, spec_of
+from aucstream_service.models.spec import ModelSpec, checked_name, spec_of
+from aucstream_service.settings import MODEL_NAME
 
 CURSOR = b"after:"
 
@@ -47,7 +48,7 @@ def name_before(cursor: str) -> str:
         name = data.removeprefix(CURSOR).decode()
     except (binascii.Error, ValueError):
         data, name = b"", ""
-    if not data.startswith(CURSOR) or NAME.match(name) is None:
+    if not data.startswith(CURSOR) or MODEL_NAME.match(name) is None:
         raise InvalidQuery("cursor", "`next` of the page before", cursor)
     return name
 
