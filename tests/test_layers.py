@@ -49,12 +49,6 @@ KNOWN_CIRCLES = [
         "aucstream_service.models.spec",
     },
     {"aucstream_service.models.host", "aucstream_service.models.retention"},
-    {
-        "aucstream_service.calls.dispatch",
-        "aucstream_service.http.lane",
-        "aucstream_service.http.protocol",
-        "aucstream_service.http.access",
-    },
 ]
 
 NUMBA = {

@@ -19,7 +19,8 @@ Clients
     two          a raw socket, head and body in two writes (without Nagle's delay)
 
 The bare application runs on uvicorn with httptools and uvloop, as the service does. It decodes the body with msgspec
-into a structure with the types of the call, and answers the bytes that the first server answered to such a call.
+into a structure with the types of the call, and answers the bytes that the first server answered to such a call:
+status, headers and body.
 
 `--server` names a checkout to measure; it may be repeated, so that two versions are measured in one run. ROOT is the
 checkout, whose `.venv/bin/python` is used if there is one; MODULE is the module that serves, found if it is not given.
@@ -75,7 +76,10 @@ class Body(msgspec.Struct):
 
 
 decode = msgspec.json.Decoder(Body).decode
-answers = {call: answer.encode() for call, answer in json.loads(sys.argv[2]).items()}
+answers = {
+    call: ([(name.encode(), value.encode()) for name, value in headers], body.encode())
+    for call, (headers, body) in json.loads(sys.argv[2]).items()
+}
 
 
 async def app(scope, receive, send):
@@ -87,8 +91,7 @@ async def app(scope, receive, send):
         more = message["more_body"]
     if body:
         decode(body)
-    answer = answers[scope["path"].rpartition("/")[2]]
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+    headers, answer = answers[scope["path"].rpartition("/")[2]]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})
 
@@ -286,6 +289,13 @@ def ready(port: int) -> None:
         client.put(f"/v1/models/{MODEL}", json={"algorithm": "solam"}).raise_for_status()
 
 
+def answer_of(port: int, call: str, body: bytes) -> tuple[list[tuple[str, str]], str]:
+    """Return headers, without those that uvicorn adds, and body of an answer."""
+    answer = httpx.post(f"http://{HOST}:{port}/v1/models/{MODEL}/{CALLS[call]}", content=body, headers=JSON)
+    answer.raise_for_status()
+    return [(name, value) for name, value in answer.headers.items() if name != "date"], answer.text
+
+
 def processor_seconds(pid: int) -> float:
     """Return the processor time of a process and all its threads, in seconds, to the nanosecond.
 
@@ -351,11 +361,7 @@ def main() -> None:
                 for body in source.bodies("learn", TAUGHT):
                     send(f"/v1/models/{MODEL}/learn-one", body)
             targets.append(Target(name, port, pid))
-        with httpx_client(targets[0].port) as send:
-            answers = {
-                CALLS[call]: send(f"/v1/models/{MODEL}/{CALLS[call]}", source.bodies(call, 1)[0]).decode()
-                for call in calls
-            }
+        answers = {CALLS[call]: answer_of(targets[0].port, call, source.bodies(call, 1)[0]) for call in calls}
         port = free_port()
         pid = stack.enter_context(
             served([sys.executable, "-c", BARE, str(port), json.dumps(answers)], port, ROOT, cores[0])

@@ -1,27 +1,92 @@
-"""The one middleware: request ids, admission, hot calls, and a problem document on every exit."""
+"""The one middleware: request ids, admission, hot calls, and a problem document on every exit.
+
+A hot call of one row needs no ASGI: `Edge.call_of` gives it to the connection, which calls it with the whole body.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aucstream.errors import AucstreamError, NonFiniteStep
-from aucstream_service.calls.one_row import HotCalls
+from aucstream_service.calls.one_row import Answer, HotCalls, OneCall, Pending
 from aucstream_service.errors.exceptions import Disconnected, MethodNotAllowed, RouteNotFound, RowsRefused
 from aucstream_service.errors.problems import CONTENT_TYPE, INTERNAL, problem_of, problem_type_of
 from aucstream_service.http.access import MODEL_ROUTE, MODELS, Watch
 from aucstream_service.http.admission import Admission
+from aucstream_service.http.protocol import DirectCycle
 from aucstream_service.http.query import checked_query
-from aucstream_service.http.request_context import Exchange, Reading
+from aucstream_service.http.request_context import JSON, SMALL, Exchange, Header, Reading, header_lines
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.storage.api_keys import REST_SECONDS, Keyring
 from aucstream_service.telemetry.logs import place_of
 
 log = logging.getLogger("aucstream")
+
+MODELS_URL = MODELS.encode()
+
+
+class OneRowCall:
+    """A hot call of one row whose head was accepted; a `protocol.Call`."""
+
+    __slots__ = ("_call", "_edge", "_exchange", "_model")
+
+    def __init__(self, edge: Edge, exchange: Exchange, model: Model, call: OneCall) -> None:
+        self._edge = edge
+        self._exchange = exchange
+        self._model = model
+        self._call = call
+        edge.watch.in_flight += 1
+
+    def serve(self, body: bytes, connection: DirectCycle) -> None:
+        """Answer by `connection.answer`, now or when the journal has decided."""
+        self._exchange.bytes_in = len(body)
+        try:
+            found = self._call(self._exchange, self._model, body)
+        except Exception as error:
+            self._refuse(connection, error)
+            return
+        if isinstance(found, Pending):
+            found.outcome.add_done_callback(partial(self._decided, connection, found.answer))
+        else:
+            self._answer(connection, found)
+
+    def withdraw(self) -> None:
+        """Take note that ASGI serves this request."""
+        self._edge.watch.in_flight -= 1
+
+    def abandon(self) -> None:
+        """Take note that the client left before the body was complete."""
+        self._edge.watch.ended(self._exchange)
+
+    def _decided(self, connection: DirectCycle, answer: Callable[[Any], Answer], outcome: asyncio.Future[Any]) -> None:
+        try:
+            found = answer(outcome.result())
+        except asyncio.CancelledError:
+            self._refuse(connection, self._edge.host.not_ready())
+        except Exception as error:
+            self._refuse(connection, error)
+        else:
+            self._answer(connection, found)
+
+    def _refuse(self, connection: DirectCycle, error: Exception) -> None:
+        if isinstance(error, AucstreamError):
+            count_refused(self._model, error)
+        exchange = self._exchange
+        status, body, extra = problem_for(exchange, error)
+        connection.answer(status, header_lines(exchange.head_of(status, body, CONTENT_TYPE, extra)), body)
+        self._edge.watch.ended(exchange)
+
+    def _answer(self, connection: DirectCycle, answer: Answer) -> None:
+        status, body = answer
+        connection.answer(status, self._exchange.json_head(status, body, self._edge.fixed_lines), body)
+        self._edge.watch.ended(self._exchange)
 
 
 class Edge:
@@ -36,15 +101,43 @@ class Edge:
             call: (handler, f"{MODEL_ROUTE}/{call}", 1 if call.endswith("-one") else 0)
             for call, handler in self.hot.handlers.items()
         }
+        self._one = {call: (one, f"{MODEL_ROUTE}/{call}") for call, one in self.hot.one.items()}
         keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
         self.admission = Admission(host.settings, keyring)
         told = host.settings
         self.reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
         self.fixed = [(b"aucstream-durability", host.settings.durability.encode())]
+        self.fixed_lines = header_lines(self.fixed)
+        self._most = min(told.max_body_bytes, SMALL)
+
+    def call_of(self, url: bytes, headers: list[Header]) -> OneRowCall | None:
+        """Return what serves a POST without ASGI: a call of one row whose head is in order and whose body is small.
+
+        None for all others. What is wrong with a head is told where ASGI serves it: nothing was done yet.
+        """
+        if not url.startswith(MODELS_URL):
+            return None
+        path = url.decode("latin-1")
+        name, _, call = path[len(MODELS) :].partition("/")
+        if call not in self._one:
+            return None
+        one, route = self._one[call]
+        exchange = Exchange("POST", path, headers, self.fixed)
+        size = exchange.content_length
+        if size is None or size > self._most or exchange.content_encoding is not None:
+            return None
+        try:
+            self.admission.admit(exchange)
+            model = self.host.model(name)
+            exchange.require(JSON)
+        except AucstreamError:
+            return None
+        exchange.route, exchange.model, exchange.rows = route, name, 1
+        return OneRowCall(self, exchange, model, one)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
-        exchange = Exchange(scope, receive, send, self.fixed, self.reading)
+        exchange = Exchange.of_asgi(scope, receive, send, self.fixed, self.reading)
         self.watch.in_flight += 1
         model: Model | None = None  # of a hot call: it counts what was refused
         try:

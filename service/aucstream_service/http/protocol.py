@@ -5,6 +5,13 @@ plain text. Here: the length of the URL, the size and number of the headers, the
 the seconds without a byte of the body or of an answer that is read, the number of connections. What RFC 9112
 wants refused is: two ways to say where a body ends, a transfer coding other than chunked, no Host or several,
 another version. Every refusal is a problem document, is counted and logged, and ends the connection.
+
+httptools parses every request. A request that the gate has a `Call` for is served by that call when its body is
+complete; all others become an ASGI cycle. Until its body is complete such a request can become one, too: when the
+body does not come at once, or is broken, the ASGI application refuses it as any other.
+
+This is the only file that uses private names of uvicorn. `tests/service/http/test_one_row.py` lists them, and
+`pyproject.toml` bounds its version.
 """
 
 from __future__ import annotations
@@ -12,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import http
 import re
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 import httptools
-from starlette.types import Message
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -33,19 +40,16 @@ from aucstream_service.errors.exceptions import (
     VersionNotSupported,
 )
 from aucstream_service.errors.problems import CONTENT_TYPE, problem_of
-from aucstream_service.http.request_context import BROKEN, WIRE, Exchange, Header, Reading, header_lines, late
+from aucstream_service.http.request_context import BROKEN, WIRE, Exchange, Header, header_lines, late
 from aucstream_service.settings import Settings
-
-if TYPE_CHECKING:
-    from aucstream_service.http.lane import Lane
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
 LINGER_SECONDS = 2.0  # for a refused client to read its answer
 
 CLOSING = {"Connection": "close"}
+CHECKED = frozenset({b"host", b"expect", b"transfer-encoding"})
 UPGRADING = (b"upgrade", b"connection", b"http2-settings")
 VERSIONS = ("1.1", "1.0")
-NO_READING = Reading(0, 0.0, inflate=False)
 
 # What the parser says -> what was expected. Anything else is told in its words: they quote nothing.
 REASONS = {
@@ -64,6 +68,19 @@ _REQUEST_LINE = re.compile(rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) \S+ HTTP/\d\.\
 HEAD, BODY, DONE = range(3)  # what is expected next: a head, the rest of a body, nothing (or the next head)
 
 
+class Call(typing.Protocol):
+    """A request whose head was accepted, and that needs its whole body and no ASGI."""
+
+    def serve(self, body: bytes, connection: DirectCycle) -> None:
+        """Answer by `connection.answer`, now or later. Raises nothing."""
+
+    def withdraw(self) -> None:
+        """Take note that ASGI serves this request from its head on. Nothing of it was done."""
+
+    def abandon(self) -> None:
+        """Take note that the client left before the body was complete."""
+
+
 @dataclass
 class Gate:
     """The limits, and the connections of one server."""
@@ -79,7 +96,14 @@ class Gate:
     refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
     fixed: list[Header] = field(default_factory=list)  # headers of every answer
     ended: Callable[[Exchange], None] | None = None  # told of what was refused here
-    lane: Lane | None = None  # serves requests whose head came before
+    call_of: Callable[[bytes, list[Header]], Call | None] | None = None  # URL and headers of a POST -> its call
+    _lines: tuple[list[Header], bytes] = ([], b"")
+
+    def lines_of(self, headers: list[Header]) -> bytes:
+        """Return the lines of the headers that uvicorn adds; it makes another list each second."""
+        if self._lines[0] is not headers:
+            self._lines = headers, header_lines(headers)
+        return self._lines[1]
 
 
 class Ended(asyncio.Event):
@@ -91,6 +115,38 @@ class Ended(asyncio.Event):
 
     def clear(self) -> None:
         """Change nothing."""
+
+
+class DirectCycle:
+    """A request that a `Call` serves, with the attributes that uvicorn uses of a cycle."""
+
+    __slots__ = ("_connection", "body", "call", "disconnected", "keep_alive", "more_body", "response_complete")
+
+    message_event = Ended()  # nobody waits for it
+
+    def __init__(self, connection: Protocol, call: Call) -> None:
+        self._connection = connection
+        self.call = call
+        self.body = b""
+        self.more_body = True
+        self.keep_alive = True
+        self.disconnected = False
+        self.response_complete = False
+
+    def serve(self) -> None:
+        """Serve the request, whose body is complete."""
+        self.more_body = False
+        self.call.serve(self.body, self)
+
+    def answer(self, status: int, head: bytes, body: bytes) -> None:
+        """Write the whole answer; `head` are the headers but for the date, each with the end of its line."""
+        self.response_complete = True
+        connection = self._connection
+        if not self.disconnected:
+            connection.write_whole(status, head if self.keep_alive else head + b"connection: close\r\n", body)
+            if not self.keep_alive:
+                connection.transport.close()
+        connection.go_on()
 
 
 class Protocol(HttpToolsProtocol):
@@ -115,11 +171,8 @@ class Protocol(HttpToolsProtocol):
         self._dropping = False  # nothing more is parsed
         self._last: ServiceError | None = None  # to be told after the answers that are due
         self._active: RequestResponseCycle | None = None
-        self._head: bytes | None = None  # of the request being served, where nothing else came with it
-        self._behind = 0  # bytes that came behind that head
-        self._waits = False  # a request in the lane is not answered yet
-        self._held = b""  # what came meanwhile
-        self._closes = False  # after that answer
+        self._direct: DirectCycle | None = None  # whose body is still to come
+        self._idle = False  # since a direct answer; no timer runs
         gate = self.gate
         self._refused = gate.serving >= gate.connections  # from the start
         self._lingers = False  # answered for the last time
@@ -134,6 +187,9 @@ class Protocol(HttpToolsProtocol):
             self.gate.lingering -= 1
         if not self._refused:
             self.gate.serving -= 1
+        if self._direct is not None:
+            self._direct.call.abandon()
+            self._direct = None
         if self._active is not None and self._active is not self.cycle:  # uvicorn tells the last request only
             self._active.disconnected = True
             self._active.message_event.set()
@@ -141,12 +197,10 @@ class Protocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer what has come whole before the client ended its side: it may still read, and must know."""
-        if self._waits:
-            self._closes = not self._held
-            return True
-        cycle = self.cycle
-        waits = cycle is not None and not (cycle.more_body or cycle.response_complete)
-        if not waits or cycle.scope["method"] != "POST":
+        cycle: RequestResponseCycle | DirectCycle | None = self.cycle
+        if cycle is None or cycle.more_body or cycle.response_complete:
+            return False
+        if not isinstance(cycle, DirectCycle) and cycle.scope["method"] != "POST":
             return False
         cycle.keep_alive = False
         return True
@@ -159,17 +213,13 @@ class Protocol(HttpToolsProtocol):
                 self._write(Overloaded("connections", f"at most {self.gate.connections} at once: try again later"))
                 self.transport.write_eof()
             return
-        if self._waits:
-            self._held += data
-            self.flow.pause_reading()
-            return
-        begins = self._expected == DONE or self._received == 0
         self._received += len(data)
-        self._head = None  # what comes in parts is not remembered: a part tells neither where a head began nor its body
-        if self._dropping or (begins and self._serve(data)):
+        if self._dropping:
             return
         before = self._expected
-        self._unset_keepalive_if_required()
+        self._idle = False
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         self._feed(data)
         if before == HEAD == self._expected and not self._dropping:
             # the parser keeps a header until it has ended: its end may never come
@@ -201,56 +251,6 @@ class Protocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         return b"\r\n".join([line, *lines, b"", b""])
 
-    def _serve(self, data: bytes) -> bool:
-        """Serve one whole request whose head came before; False: nothing was done, it must be parsed."""
-        lane = self.gate.lane
-        answered = self.cycle is None or (self.cycle.response_complete and not self.pipeline)
-        if lane is None or not answered or self.flow.write_paused or self.transport.is_closing():
-            return False
-        end = data.find(b"\r\n\r\n")
-        if end < 0 or not data.startswith(b"POST "):
-            return False
-        text = data[:end]
-        head = lane.heads.get(text)
-        if head is None:
-            self._head, self._behind = text, len(data) - end - 4  # to be remembered, if it is served well
-            return False
-        body = data[end + 4 :]
-        if len(body) != head.length or not lane.serve(self, head, body):
-            return False
-        self._expected = DONE
-        self._since = self.loop.time()
-        return True
-
-    def wait(self) -> None:
-        """Take no further request until `write_answer`."""
-        self._waits = True
-        self._unset_keepalive_if_required()
-
-    def write_answer(self, status: int, head: bytes, body: bytes) -> None:
-        """Write the answer of a request that the lane served."""
-        waited, self._waits = self._waits, False
-        if not self.transport.is_closing():
-            self._write_whole(status, head, body)
-        HttpToolsProtocol.on_response_complete(self)
-        self._since = self.loop.time()
-        if self._closes:
-            self.transport.close()
-        elif waited and self._held and not self.transport.is_closing():
-            held, self._held = self._held, b""
-            self.data_received(held)
-
-    def _write_whole(self, status: int, head: bytes, body: bytes) -> None:
-        always = header_lines(self.server_state.default_headers)
-        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], always, head, body))
-
-    def shutdown(self) -> None:
-        """Close when what is being served is answered."""
-        if self._waits:
-            self._closes = True
-        else:
-            super().shutdown()
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active = cycle
         super()._start_asgi_task(cycle, app)
@@ -273,20 +273,34 @@ class Protocol(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        self._write_whole(status, head, body)
-        if self._head is not None and status == http.HTTPStatus.OK and self.gate.lane is not None:
-            self.gate.lane.remember(self._head, self._behind, cycle.scope)
+        self.write_whole(status, head, body)
         cycle.message_event.set()
         cycle.on_response()
         return True
 
+    def write_whole(self, status: int, head: bytes, body: bytes) -> None:
+        """Write a whole answer; `head` are the headers but for the date, each with the end of its line."""
+        always = self.gate.lines_of(self.server_state.default_headers)
+        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], always, head, body))
+
+    def go_on(self) -> None:
+        """Go on after a direct answer: with the next request, or idle until `look` finds that it is too long."""
+        if self.pipeline or self._last is not None or self.transport.is_closing():
+            self.on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        if self.flow.read_paused:
+            self.flow.resume_reading()
+        self._idle = True
+        self._since = self.loop.time()
+
     # ---- the parser's calls ------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a request; an answer that nobody reads can be ended by its handler."""
-        super().on_message_begin()
-        self.scope["aucstream.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
-        self.scope[WIRE] = self  # type: ignore[literal-required]
+        """Begin a request; a scope is made of it where ASGI serves it."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         if self._expected != HEAD:
             self._expected = HEAD
             self._since = self.loop.time()
@@ -294,27 +308,77 @@ class Protocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the URL."""
-        super().on_url(url)
+        self.url += url
         if len(self.url) > self.gate.url_bytes:
             self._refuse(UrlTooLong("URL", f"at most {self.gate.url_bytes} bytes"))
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; `_check_head` looks at them together."""
+        self.headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
         """A body may follow."""
-        self._check_head()
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        self._check_head(method, version)
         if self.parser.should_upgrade():
             self._upgrading = True
             return
-        super().on_headers_complete()
+        call = self._call() if method == b"POST" and version != "1.0" else None
+        if call is None:
+            self._begin_cycle()
+        else:
+            self.cycle = self._active = self._direct = DirectCycle(self, call)  # type: ignore[assignment]
         self._expected = BODY
         self._heard = self.loop.time()
+
+    def _call(self) -> Call | None:
+        """Return what serves this request without ASGI; None where ASGI must."""
+        call_of, cycle = self.gate.call_of, self.cycle
+        if call_of is None or not (cycle is None or cycle.response_complete) or self.expect_100_continue:
+            return None
+        if self.flow.write_paused or not self.parser.should_keep_alive():
+            return None
+        return call_of(self.url, self.headers)
+
+    def _begin_cycle(self) -> None:
+        """Have ASGI serve this request; its handler can end an answer that nobody reads."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        scope = cast("dict[str, Any]", self.scope)
+        scope["aucstream.abort"] = self.transport.abort
+        scope[WIRE] = self
+        super().on_headers_complete()
+
+    def _leave_to_asgi(self, direct: DirectCycle) -> None:
+        """Have ASGI serve a request whose body is not complete."""
+        self._direct = None
+        direct.call.withdraw()
+        self.cycle = None  # type: ignore[assignment]
+        self._begin_cycle()
+        self.cycle.keep_alive = self.cycle.keep_alive and direct.keep_alive
+        if direct.body:
+            super().on_body(direct.body)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._direct is None:
+            super().on_body(body)
+        else:
+            self._direct.body += body
 
     def on_message_complete(self) -> None:
         """The request is here."""
         if self._upgrading:
             return
-        super().on_message_complete()
         self._expected = DONE
         self._since = self.loop.time()
+        direct, self._direct = self._direct, None
+        if direct is None:
+            super().on_message_complete()
+        else:
+            direct.serve()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or tell what came after the last."""
@@ -322,24 +386,26 @@ class Protocol(HttpToolsProtocol):
         if self._last is not None and self.cycle.response_complete and not self.transport.is_closing():
             self._close(self._last)
 
-    def _check_head(self) -> None:
-        version = self.parser.get_http_version()
+    def _check_head(self, method: bytes, version: str) -> None:
         if len(self.headers) > self.gate.headers:
             self._refuse(self._head_too_large())
         if version not in VERSIONS:
             self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Description(version)))
-        if self.parser.get_method() == b"CONNECT":
+        if method == b"CONNECT":
             self._refuse(NotImplementedHere("method", "one that this service knows", Description("CONNECT")))
         hosts = size = 0
         for name, value in self.headers:
             size += len(name) + len(value) + 4
+            if name not in CHECKED:
+                continue
             if name == b"host":
                 hosts += 1
-            elif name == b"transfer-encoding":
-                if version == "1.0":
-                    self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Description("both")))
-                if value.lower() != b"chunked":
-                    self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
+            elif name == b"expect":
+                self.expect_100_continue = self.expect_100_continue or value.lower() == b"100-continue"
+            elif version == "1.0":
+                self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Description("both")))
+            elif value.lower() != b"chunked":
+                self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
         if size > self.gate.head_bytes:
             self._refuse(self._head_too_large())
         if hosts > 1 or (hosts == 0 and version == "1.1"):
@@ -365,8 +431,10 @@ class Protocol(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Called about twice a second: close a connection whose client is too slow."""
-        if self._lingers or self._waits or self.transport.is_closing():
+        if self._lingers or self.transport.is_closing():
             return
+        if self._direct is not None:
+            self._leave_to_asgi(self._direct)
         if self.flow.write_paused:
             unsent = self.transport.get_write_buffer_size()
             if unsent != self._unsent:
@@ -385,8 +453,10 @@ class Protocol(HttpToolsProtocol):
                     self.transport.close()  # it never began
                 else:
                     self._close(SlowRequest("head", f"the whole head of a request within {self.gate.head_seconds} s"))
-            elif self.timeout_keep_alive_task is None:
+            elif self.timeout_keep_alive_task is None and not self._idle:
                 self.transport.close()  # bytes that begin no request stopped the timer of idle connections
+        if self._idle and now - self._since > self.timeout_keep_alive:
+            self.transport.close()
 
     def _look_at_body(self, now: float, *, answered: bool) -> None:
         if answered:  # refused before its end: what still comes is dropped, for a while
@@ -412,6 +482,8 @@ class Protocol(HttpToolsProtocol):
     def _end(self, error: ServiceError) -> None:
         """Parse no more, and tell why: the request whose body is broken, or after the answers that are due."""
         self._dropping = True
+        if self._direct is not None:
+            self._leave_to_asgi(self._direct)
         answered = self.cycle is None or self.cycle.response_complete
         if self._expected == BODY:
             if answered:
@@ -453,8 +525,7 @@ class Protocol(HttpToolsProtocol):
         self._count(type(error))
         begun = bool(self.url)  # then the parser knows the method
         method = self.parser.get_method().decode() if begun else "-"
-        scope = {"method": method, "path": "", "query_string": b"", "headers": self.headers or []}
-        exchange = Exchange(scope, _nothing, _nowhere, self.gate.fixed, NO_READING)
+        exchange = Exchange(method, "", self.headers or [], self.gate.fixed)
         exchange.began -= self.loop.time() - self._since
         exchange.status, body, headers = problem_of(error, exchange.request_id.decode())
         exchange.bytes_out = len(body)
@@ -474,14 +545,6 @@ class Protocol(HttpToolsProtocol):
     def _count(self, kind: type[ServiceError]) -> None:
         name = kind.problem_type.name
         self.gate.refused[name] = self.gate.refused.get(name, 0) + 1
-
-
-async def _nothing() -> Message:
-    raise AssertionError("the request was refused before its body")
-
-
-async def _nowhere(_message: Message) -> None:
-    raise AssertionError("the answer is written here")
 
 
 def refusal_of(error: httptools.HttpParserError, data: bytes) -> ServiceError:

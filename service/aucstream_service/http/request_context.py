@@ -34,6 +34,15 @@ Header = tuple[bytes, bytes]
 READING = frozenset({"GET", "HEAD"})
 NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves with every event
 
+NOTED = frozenset(
+    {
+        *(b"content-type", b"content-length", b"content-encoding", b"host", b"authorization", b"x-api-key"),
+        *(b"x-request-id", b"traceparent"),
+    }
+)
+
+_JSON_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %s\r\ntraceparent: %s\r\n%s"
+
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}\Z")
 _TRACE = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _PREFIX = b"%012x" % random.getrandbits(48)
@@ -98,58 +107,64 @@ class Exchange:
     api_key: bytes | None = None
     role: Role | None = None  # of the key that was shown; None where no key is needed
     knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
+    query = b""
+    wire: Wire | None = None
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query: bytes = scope["query_string"]
-        self.receive = receive
-        self.scope = scope
-        self.reading = reading
-        self.send = send
-        self.wire: Wire | None = scope.get(WIRE)
+    # set by `of_asgi` alone: a request that ASGI does not serve has its body received and its answer sent elsewhere
+    scope: Scope
+    receive: Receive
+    send: Send
+    reading: Reading
+
+    def __init__(self, method: str, path: str, headers: Iterable[Header], fixed: list[Header]) -> None:
+        self.method = method
+        self.path = path
         self.began = time.perf_counter()
         self.hosts: list[bytes] = []
         request_id = trace = None
-        for name, value in scope["headers"]:
+        for name, value in headers:
+            if name not in NOTED:
+                continue
             if name == b"content-type":
                 self.content_type = value
             elif name == b"content-length":
                 self.content_length = int(value) if value.isdigit() else None
-            elif name == b"content-encoding":
-                self.content_encoding = value
             elif name == b"host":
                 self.hosts.append(value)
+            elif name == b"content-encoding":
+                self.content_encoding = value
             elif name == b"authorization":
                 self.authorization = value
             elif name == b"x-api-key":
                 self.api_key = value
             elif name == b"x-request-id":
                 request_id = value
-            elif name == b"traceparent":
+            else:
                 trace = value
         if request_id is None or _REQUEST_ID.match(request_id) is None:
             request_id = _new_request_id()
         self.request_id = request_id
-        self.headers: list[Header] = [
-            (b"x-request-id", request_id),
-            (b"traceparent", _traceparent(trace)),
-            *fixed,
-        ]
+        self.traceparent = _traceparent(trace)
+        self._fixed = fixed
 
-    def again(self) -> Exchange:
-        """Return the exchange of another request with the very same head, which names no id and no trace of its own."""
-        other = object.__new__(Exchange)
-        other.__dict__.update(self.__dict__)
-        other.began = time.perf_counter()
-        other.request_id = _new_request_id()
-        other.headers = [(b"x-request-id", other.request_id), (b"traceparent", _traceparent(None)), *self.headers[2:]]
-        return other
+    @classmethod
+    def of_asgi(cls, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> Exchange:
+        """Return the exchange of a request that ASGI serves."""
+        made = cls(scope["method"], scope["path"], scope["headers"], fixed)
+        made.query = scope["query_string"]
+        made.scope, made.receive, made.send, made.reading = scope, receive, send, reading
+        made.wire = scope.get(WIRE)
+        return made
+
+    @property
+    def headers(self) -> list[Header]:
+        """The headers that every answer has."""
+        return [(b"x-request-id", self.request_id), (b"traceparent", self.traceparent), *self._fixed]
 
     @property
     def trace_id(self) -> bytes:
         """The trace that this request is part of."""
-        return self.headers[1][1][3:35]
+        return self.traceparent[3:35]
 
     @property
     def key(self) -> bytes | None:
@@ -308,10 +323,18 @@ class Exchange:
             headers.extend((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items())
         if self.method in READING:
             headers.append(NO_STORE)
+        self._note(status, body)
+        return headers
+
+    def json_head(self, status: int, body: bytes, fixed: bytes) -> bytes:
+        """Note a whole answer to a POST, which begins now; return its headers as lines, with the lines `fixed`."""
+        self._note(status, body)
+        return _JSON_HEAD % (len(body), self.request_id, self.traceparent, fixed)
+
+    def _note(self, status: int, body: bytes) -> None:
         self.started = True
         self.status = status
         self.bytes_out = len(body)
-        return headers
 
     async def start(self, status: int, kind: bytes) -> None:
         """Begin an answer whose parts follow by `part`."""

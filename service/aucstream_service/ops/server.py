@@ -18,7 +18,6 @@ from types import FrameType
 import uvicorn
 
 from aucstream_service.app import Service, create_app
-from aucstream_service.http.lane import Lane
 from aucstream_service.http.protocol import LINGERING, Protocol, protocol_of
 from aucstream_service.settings import Settings
 from aucstream_service.storage.directory import DataDirectory
@@ -104,7 +103,7 @@ def server_of(app: Service, settings: Settings) -> Server:
     protocol = protocol_of(settings)
     app.watch.gate = protocol.gate
     protocol.gate.ended = app.watch.refused
-    protocol.gate.lane = Lane(app.edge)
+    protocol.gate.call_of = app.edge.call_of
     config = uvicorn.Config(
         app,
         host=settings.host,
