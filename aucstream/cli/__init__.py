@@ -1,4 +1,4 @@
-"""The command line: `aucstream models | evaluate | train | score | inspect | serve | keys | warm`."""
+"""The command line: `aucstream models | evaluate | train | score | inspect | serve | keys | fsck | warm`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""`aucstream keys create | list | revoke`: the API keys of a data directory, whether or not it is served."""
+"""`aucstream keys create | list | revoke`: the API keys of a data directory, whether or not a service runs on it.
+
+The commands use no package of the extra `service`.
+"""
 
 from __future__ import annotations
 
 import enum
-import importlib
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,41 +17,39 @@ from rich.table import Table
 
 keys = typer.Typer(
     name="keys",
-    help="API keys of a data directory: create, list, revoke. A running service takes note at once.",
+    help="API keys of a data directory: create, list, revoke. A running service reads a change at once.",
     no_args_is_help=True,
 )
 
-DataDir = Annotated[Path, typer.Option("--data-dir", envvar="AUCSTREAM_DATA_DIR", help="data directory of the service")]
+DataDir = Annotated[Path, typer.Option("--data-dir", envvar="AUCSTREAM_DATA_DIR", help="Data directory of the service")]
 
 
 class RoleName(enum.StrEnum):
-    """What a key may do."""
+    """The role of a key."""
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
 
-def _module() -> Any:
-    return importlib.import_module("aucstream_service.storage.api_keys")
+def _keys_file(data_dir: Path) -> Path:
+    from aucstream_service.storage.directory import DataDirectory
 
-
-def _file(data_dir: Path) -> Path:
-    file: Path = importlib.import_module("aucstream_service.storage.directory").DataDirectory(data_dir).keys
-    return file
+    return DataDirectory(data_dir).keys
 
 
 @keys.command()
 def create(
     data_dir: DataDir = Path("aucstream-data"),
     role: Annotated[
-        RoleName, typer.Option(help="read: predict, look; write: learn and label, too; admin: everything")
+        RoleName, typer.Option(help="read: predict and read; write: learn and label, too; admin: everything")
     ] = RoleName.READ,
-    name: Annotated[str, typer.Option(help="what it is for")] = "",
+    name: Annotated[str, typer.Option(help="What the key is for")] = "",
 ) -> None:
-    """Make a key and print it, this once, on standard output."""
-    module = _module()
-    key, text = module.create(_file(data_dir), module.Role[role.name], name)
+    """Create a key and print it on standard output; it is not shown again."""
+    from aucstream_service.storage import api_keys
+
+    key, text = api_keys.create(_keys_file(data_dir), api_keys.Role[role.name], name)
     typer.echo(text)
     print(f"key {key.id}, role {role.value}; it is not shown again, only its hash is kept", file=sys.stderr)
 
@@ -57,16 +57,18 @@ def create(
 @keys.command(name="list")
 def list_(
     data_dir: DataDir = Path("aucstream-data"),
-    as_json: Annotated[bool, typer.Option("--json", help="one object a line")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per key and line")] = False,
 ) -> None:
-    """List the keys: id, role, name, when they were made; a line each, between tabs, where no terminal reads it."""
-    found = _module().read(_file(data_dir))
+    """List the keys: id, role, name, time of creation; as a table on a terminal, else a line each with tabs."""
+    from aucstream_service.storage import api_keys
+
+    entries = api_keys.read(_keys_file(data_dir))
     if as_json:
-        for key in found:
+        for key in entries:
             facts = {"id": key.id, "role": key.role.name.lower(), "name": key.name, "created_at": key.created_at}
             typer.echo(json.dumps(facts))
         return
-    rows = [(key.id, key.role.name.lower(), key.name, key.created_at) for key in found]
+    rows = [(key.id, key.role.name.lower(), key.name, key.created_at) for key in entries]
     if not sys.stdout.isatty():  # for cut, awk and the like
         for row in rows:
             typer.echo("\t".join(row))
@@ -79,9 +81,11 @@ def list_(
 
 @keys.command()
 def revoke(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="as `aucstream keys list` shows it")],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, as `aucstream keys list` shows it")],
     data_dir: DataDir = Path("aucstream-data"),
 ) -> None:
     """Revoke a key; a running service refuses it from the next request on."""
-    key = _module().revoke(_file(data_dir), id_)
+    from aucstream_service.storage import api_keys
+
+    key = api_keys.revoke(_keys_file(data_dir), id_)
     print(f"key {key.id} revoked", file=sys.stderr)

@@ -23,6 +23,7 @@ from tests.service.running import ROOT, free_port
 pytestmark = pytest.mark.xdist_group("image")  # made once: it compiles
 
 NOBODY = 65534
+ENTRY = "aucstream_service.ops.container"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 # Prints the hits and misses of numba's cache, over all kernels, after a model has learned and scored rows.
@@ -117,8 +118,9 @@ def image() -> Iterator[Image]:
     folder.chmod(0o755)
     python = python_for_nobody()
     made = Image(folder, python or sys.executable, NOBODY if python else None)
-    for package in ("aucstream", "service"):
-        shutil.copytree(ROOT / package, made.tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("aucstream", "service/aucstream_service"):
+        source = ROOT / package
+        shutil.copytree(source, made.tree / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in made.tree.rglob("*.py"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     warmed = subprocess.run(
@@ -175,7 +177,7 @@ def test_the_service_starts_from_a_read_only_tree_and_compiles_nothing_again(ima
     assert before
     service = image.start(
         "-m",
-        "aucstream_service.ops.container",
+        ENTRY,
         AUCSTREAM_CACHE_DIR=str(cache),
         AUCSTREAM_DATA_DIR=str(data),
         AUCSTREAM_PORT=str(port),
@@ -213,7 +215,7 @@ def test_the_image_of_these_tests_cannot_be_written_by_its_user(image: Image) ->
 @pytest.mark.slow
 def test_numba_takes_the_copied_kernels_for_its_own(image: Image) -> None:
     cache = image.private("hits")
-    prepare = "import sys, pathlib, service.container as c; print(c.prepare_cache(*map(pathlib.Path, sys.argv[1:])))"
+    prepare = f"import sys, pathlib, {ENTRY} as c; print(c.prepare_cache(*map(pathlib.Path, sys.argv[1:])))"
     out, err = image.start("-c", prepare, str(image.cache), str(cache)).communicate(timeout=60)
     assert out.startswith("cache: kernels from"), err
     counting = image.start("-c", COUNT_HITS, AUCSTREAM_CACHE_DIR=str(cache))
@@ -232,7 +234,7 @@ def test_where_nothing_can_be_written_it_starts_uncached_and_says_so(image: Imag
     cache = blocked / "cache"
     service = image.start(
         "-m",
-        "aucstream_service.ops.container",
+        ENTRY,
         "--data-dir",
         str(data),
         "--port",
@@ -261,7 +263,7 @@ def test_the_entry_point_refuses_what_the_service_refuses(tmp_path: Path) -> Non
         [
             sys.executable,
             "-m",
-            "aucstream_service.ops.container",
+            ENTRY,
             "--host",
             "0.0.0.0",
             "--data-dir",
@@ -318,7 +320,22 @@ def test_insecure_is_said_by_who_runs_the_image_and_never_in_it() -> None:
 def test_the_health_check_needs_nothing_but_python() -> None:
     checks = [rest for word, rest in instructions() if word == "HEALTHCHECK"]
     assert len(checks) == 1
-    assert checks[0].endswith('CMD ["python", "-m", "service.health"]')
+    assert checks[0].endswith('CMD ["python", "-m", "aucstream_service.ops.health"]')
+
+
+def test_the_image_starts_at_the_entry_point_of_these_tests() -> None:
+    assert [rest for word, rest in last_stage() if word == "ENTRYPOINT"] == [f'["python", "-m", "{ENTRY}"]']
+
+
+def test_every_file_that_the_image_copies_is_sent_to_its_build() -> None:
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [
+        name for word, rest in instructions() if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]
+    ]
+    assert copied
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert any(name == path or name.startswith(f"{path}/") for path in sent), name
 
 
 def test_the_image_has_the_pinned_runtime_and_nothing_for_development() -> None:

@@ -1,0 +1,144 @@
+"""The models and the feature map that `--model` and `--map` name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from aucstream.constraints import Rule, rules_of
+from aucstream.errors import InvalidParams
+from aucstream.features.maps.maps import map_class
+from aucstream.pipeline import Pipeline, PipelineSpec, ScalerName
+from aucstream.registry import LEARNERS, learner_class
+
+SCALES = get_args(ScalerName)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """One model of the command line.
+
+    Attributes
+    ----------
+    name : str
+        Registry name of the learner.
+    params : dict of str to object
+        The parameters that the option sets; the others keep their defaults.
+    """
+
+    name: str
+    params: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The option's text: NAME:param=value,…"""
+        items = ",".join(f"{param}={value}" for param, value in self.params.items())
+        return f"{self.name}:{items}" if items else self.name
+
+    def pipeline(self, scale: str, seed: int, map_spec: dict[str, Any] | None = None) -> Pipeline:
+        """Return a new pipeline of this model.
+
+        Parameters
+        ----------
+        scale : str
+            Name of the scaling.
+        seed : int
+            Seed of the learner, 0 or more.
+        map_spec : dict, optional
+            Specification of the feature map; None: no map.
+
+        Returns
+        -------
+        Pipeline
+
+        Raises
+        ------
+        InvalidParams
+            `scale` is not the name of a scaling.
+        """
+        if scale not in SCALES:
+            raise InvalidParams("--scale", " | ".join(SCALES), scale)
+        return Pipeline.from_spec(
+            PipelineSpec(algorithm=self.name, params=dict(self.params), scaler=scale, map=map_spec, seed=seed)
+        )
+
+
+def model_choices(texts: Sequence[str]) -> list[ModelChoice]:
+    """Return the models that `--model` options name; `all` is every algorithm with its defaults.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Values of the option, NAME[:param=value,…] each.
+
+    Returns
+    -------
+    list of ModelChoice
+
+    Raises
+    ------
+    InvalidParams, UnknownLearner
+        A name is not in the registry, or a parameter is not one of the learner's or out of its range.
+    """
+    choices: list[ModelChoice] = []
+    for text in texts:
+        name, _, rest = text.partition(":")
+        if name == "all" and not rest:
+            choices += [ModelChoice(learner, {}) for learner in LEARNERS]
+        else:
+            choices.append(ModelChoice(name, _params("--model", name, rest, rules_of(learner_class(name)))))
+    return choices
+
+
+def map_spec(text: str | None) -> dict[str, Any] | None:
+    """Return the specification of the feature map that `--map KIND[:param=value,…]` names.
+
+    Parameters
+    ----------
+    text : str or None
+        Value of the option; None, "none" and "null": no map.
+
+    Returns
+    -------
+    dict or None
+
+    Raises
+    ------
+    InvalidParams
+        The kind is unknown, or a parameter is not one of the map's or out of its range.
+    """
+    if text is None or text.lower() in ("none", "null"):
+        return None
+    kind, _, rest = text.partition(":")
+    return {"kind": kind, **_params("--map", kind, rest, rules_of(map_class(kind, "--map")))}
+
+
+def _params(option: str, name: str, text: str, rules: dict[str, Rule]) -> dict[str, Any]:
+    """Parse `param=value,param=value` and check each value."""
+    params: dict[str, Any] = {}
+    for item in filter(None, text.split(",")):
+        param, equals, value = item.partition("=")
+        if not equals:
+            raise InvalidParams(f"{option} {name}:{text}", "NAME:param=value,param=value", item)
+        if param not in rules:
+            raise InvalidParams(f"{option} {name}:{text}", f"parameters among {', '.join(rules)}", param)
+        params[param] = rules[param].checked(f"{option} {name}:{param}", _value(value, rules[param]))
+    return params
+
+
+def _value(text: str, rule: Rule) -> Any:
+    """Convert a parameter's text to the rule's type; text that does not convert is left to the rule's check."""
+    if text.lower() in ("none", "null") and rule.optional:
+        return None
+    if rule.words or rule.kind is str:
+        return text
+    if rule.kind is bool:
+        return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
+    try:
+        return int(text) if rule.kind is int else float(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text

@@ -1,0 +1,99 @@
+"""Options that several commands share, and the checks that typer does not make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aucstream.errors import InvalidParams
+
+Data = Annotated[
+    str,
+    typer.Argument(help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2 or .zst; - is standard input"),
+]
+Models = Annotated[
+    list[str],
+    typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; may be repeated; all: every algorithm"),
+]
+Model = Annotated[str, typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]")]
+Scale = Annotated[
+    str,
+    typer.Option(help="Scaling of features: auto, standard+bounded, scale+bounded, standard, standard+l2, l2 or none"),
+]
+Map = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        help="Feature map KIND[:param=value,…]: kmeansnystroem, randomfourier, randomthresholds or randomnetwork; "
+        "scores are 0 until its warm-up (1000 rows by default) is over, at the end of DATA at the latest",
+    ),
+]
+Label = Annotated[str | None, typer.Option(help="Label column of a table")]
+Positive = Annotated[str | None, typer.Option(help="Text of a positive label; needed where labels are words")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Delimiter of a CSV file; by default it is detected among , ; and tab")
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="svmlight, csv, ndjson, parquet or arrow; by default the file's name decides"),
+]
+Shuffle = Annotated[
+    bool, typer.Option("--shuffle", help="Random order, drawn from --seed; all rows are held in memory")
+]
+Passes = Annotated[int, typer.Option(help="Passes over DATA, 1 or more")]
+Seed = Annotated[int, typer.Option(help="Seed of the order and of the models, 0 or more")]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How files are read; None: the reader's default.
+
+    Attributes
+    ----------
+    label, positive, delimiter, format : str or None
+        The options of the same names.
+    """
+
+    label: str | None
+    positive: str | None
+    delimiter: str | None
+    format: str | None
+
+
+def check_numbers(**options: int | None) -> None:
+    """Raise where an option is below its least value: 0 for `seed`, 1 for the others.
+
+    Parameters
+    ----------
+    **options : int or None
+        Values by option name; None is not checked.
+
+    Raises
+    ------
+    InvalidParams
+        An option is below its least value.
+    """
+    for name, value in options.items():
+        least = 0 if name == "seed" else 1
+        if value is not None and value < least:
+            raise InvalidParams(f"--{name}", f"a whole number >= {least}", value)
+
+
+def check_output(path: Path) -> None:
+    """Raise where `--out` cannot be written, before any work is done.
+
+    Parameters
+    ----------
+    path : Path
+        Value of the option.
+
+    Raises
+    ------
+    InvalidParams
+        The folder does not exist, or the path is a folder.
+    """
+    if not path.resolve().parent.is_dir() or path.is_dir():
+        raise InvalidParams(f"--out {path}", "a file in a folder that exists")
