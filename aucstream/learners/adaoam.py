@@ -234,10 +234,10 @@ class AdaOAM(Learner):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (self.eta, self.lam, self.delta, self.kappa or 0.0)
 
-    def _widest(self) -> tuple[int, str] | None:
+    def _max_width(self) -> tuple[int, str] | None:
         return 4096, "use OPAUC with rank, or MBA"
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:

@@ -400,7 +400,7 @@ class CBR(Learner):
     def _chosen_program(self) -> Program:
         return _DIAGONAL if self.covariance == "diag" else _FULL
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (
             self.C,
             NormalDist().inv_cdf(self.eta),
@@ -415,10 +415,10 @@ class CBR(Learner):
     def _buffers(self) -> tuple[Buffer, ...]:
         return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
 
-    def _widest(self) -> tuple[int, str] | None:
+    def _max_width(self) -> tuple[int, str] | None:
         return None if self.covariance == "diag" else (4096, "use covariance='diag'")
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[WIDEST] = 1.0
 
     @classmethod

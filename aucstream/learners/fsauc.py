@@ -453,10 +453,10 @@ class FSAUC(Learner):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (self.R, self.eta1, self.delta, ETA_RULES[self.eta_rule], self.kappa or 0.0)
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         kappa = self.kappa or 1.0
         scalars = self._field("scalars")
         scalars[STAGE] = 1.0

@@ -202,7 +202,7 @@ class FTRL(Learner):
     def _chosen_program(self) -> Program:
         return _WITH_INTERCEPT if self.intercept else _WITHOUT
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return self.alpha, self.beta, self.l1, self.l2, self.intercept
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -253,7 +253,7 @@ class MBA(Learner):
                 raise InvalidParams("MBA.sampled_pairs", "None with a half_life", self.sampled_pairs)
         return _PROGRAMS[self._form]
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         rho = 1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life)
         lam2 = AUTO if self.lam2 is None else self.lam2
         clock = GLOBAL if self.clock == "global" else CLASS
@@ -271,18 +271,18 @@ class MBA(Learner):
     def _sizes(self) -> dict[str, int]:
         return {"kept": 4 * self.sketch_size}
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[GAIN : GAIN + 2] = 1.0
 
     # -- width ---------------------------------------------------------------------------------------
 
-    def _widest(self) -> tuple[int, str] | None:
+    def _max_width(self) -> tuple[int, str] | None:
         if self.sampled_pairs is not None:
             return WIDEST, "use all pairs with moments='diag' or 'sketch'"
         return (WIDEST, "use moments='diag' or 'sketch'") if self.moments == "full" else None
 
-    def _room(self, width: int) -> int:
-        return min(width, WIDEST) if self._form == "full" else super()._room(width)
+    def _capacity_for(self, width: int) -> int:
+        return min(width, WIDEST) if self._form == "full" else super()._capacity_for(width)
 
     def _become(self, form: str) -> None:
         self._form = form

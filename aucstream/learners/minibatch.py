@@ -397,7 +397,7 @@ class MiniBatchAUC(Learner):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (LOSSES[self.loss], self.eta0, self.lam, int(self.average), self.kappa or 0.0)
 
     def _slots(self) -> int:
@@ -409,7 +409,7 @@ class MiniBatchAUC(Learner):
     def _sizes(self) -> dict[str, int]:
         return {"batch": self.batch}
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[SCALE] = 1.0
 
     @classmethod

@@ -361,7 +361,7 @@ class OAM(Learner):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (
             UPDATES[self.update],
             self.C,

@@ -64,7 +64,7 @@ class OnlineLogistic(Univariate):
 
     _steps_and_penalties = frozenset({"eta0", "lam"})
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return LOGISTIC, self.eta0, self.lam, 0.0, self.intercept, self.kappa or 0.0
 
     @classmethod

@@ -397,13 +397,13 @@ class OPAUC(Learner):
     def _chosen_program(self) -> Program:
         return _FULL if self.rank is None else _SKETCHED
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (self.eta, self.lam, int(self.average), self.kappa or 0.0)
 
     def _sizes(self) -> dict[str, int]:
         return {"rank": self.rank or 0}
 
-    def _widest(self) -> tuple[int, str] | None:
+    def _max_width(self) -> tuple[int, str] | None:
         return (4096, "use rank=50") if self.rank is None else None
 
     def _added(self) -> list[tuple[str, int]]:

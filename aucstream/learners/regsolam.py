@@ -73,10 +73,10 @@ class RegSOLAM(Learner):
     def _chosen_program(self) -> Program:
         return L2_BALL
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (math.sqrt(2.0 / self.lam), self.zeta, self.cap, self.kappa or 0.0, self.lam)
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[SCALE] = 1.0
 
     def _added(self) -> list[tuple[str, int]]:

@@ -203,12 +203,12 @@ class SOLAM(Learner):
     def _chosen_program(self) -> Program:
         return L2_BALL if self.norm == "l2" else _L1
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         default = 30.0 if self.norm == "l2" else 100.0
         shared = (default if self.R is None else self.R, self.zeta, self.cap, self.kappa or 0.0)
         return (*shared, 0.0) if self.norm == "l2" else shared  # no penalty
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         if self.norm == "l2":
             self._field("scalars")[SCALE] = 1.0
 

@@ -549,10 +549,10 @@ class SPAM(Learner):
     def _chosen_program(self) -> Program:
         return _L2 if self.penalty == "l2" else _NET
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (self.C, self.cap, self.beta, self.beta1, SCHEDULES[self.schedule], self.kappa or 0.0)
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         if self.penalty == "l2":
             self._field("scalars")[SCALE] = 1.0
         else:

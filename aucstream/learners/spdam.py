@@ -568,7 +568,7 @@ class SPDAM(Windowed):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         return (self.lam, self.batch, self.passes, self.refresh_frac, self.kappa or 0.0)
 
     def _fit_fixed(self, labels: Floats, slots: Ints, idx: Ints, val: Floats, unit: float, epochs: int) -> bool:

@@ -75,7 +75,7 @@ class UnivariateExp(Univariate):
 
     _steps_and_penalties = frozenset({"eta0", "lam", "clip"})
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         clip = min(self.clip, LARGEST_EXPONENT)
         return EXPONENTIAL, self.eta0, self.lam, clip, self.intercept, self.kappa or 0.0
 

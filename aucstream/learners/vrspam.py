@@ -493,11 +493,11 @@ class VRSPAM(Windowed):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         dense = self.penalty == "elasticnet"
         return (self.beta, self.beta1, self.eta, self.refresh_frac, self.inner, dense, self.kappa or 0.0)
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[SCALE] = 1.0
 
     def _fit_fixed(self, labels: Floats, slots: Ints, idx: Ints, val: Floats, unit: float, epochs: int) -> bool:

@@ -303,7 +303,7 @@ class Mapped:
     """
 
     def __init__(self, map_: Fittable, encoder: Encoder, learner: Learner) -> None:
-        map_._check_room(learner._widest())
+        map_._check_room(learner._max_width())
         self.map = map_
         self.encoder = encoder
         self.learner = learner

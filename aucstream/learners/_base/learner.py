@@ -65,7 +65,7 @@ class Learner(RankingClassifier):
             seed = self.seed  # type: ignore[attr-defined]
             self._seed = secrets.randbits(63) if seed is None else int(seed)
         self._program: Program = self._chosen_program()
-        self._kernel_params: tuple[float, ...] = self._numbers()
+        self._kernel_params: tuple[float, ...] = self._kernel_args()
         self._buffered = self._slots() > 0
         parts = self._program.parts.values()
         self._pool_at = next((i for i, part in enumerate(parts) if isinstance(part, Slots)), -1)
@@ -79,7 +79,7 @@ class Learner(RankingClassifier):
         """Return the program that the parameters select."""
         raise NotImplementedError
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         """Return the parameters as its kernels take them, in order."""
         raise NotImplementedError
 
@@ -91,16 +91,16 @@ class Learner(RankingClassifier):
         """Return the sizes that the declared state names."""
         return {}
 
-    def _widest(self) -> tuple[int, str] | None:
+    def _max_width(self) -> tuple[int, str] | None:
         """Return (most features, what to do instead) where the state would not hold any number."""
         return None
 
-    def _room(self, width: int) -> int:
+    def _capacity_for(self, width: int) -> int:
         """Return how many columns the arrays need for `width` features."""
-        widest = self._widest()
+        widest = self._max_width()
         return width if widest is None else min(width, widest[0])
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         """Set what does not start at zero, in place."""
 
     # -- parameters ------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Learner(RankingClassifier):
                 raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
             value = rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value)
             object.__setattr__(self, name, value)
-            self._kernel_params = self._numbers()
+            self._kernel_params = self._kernel_args()
             return
         object.__setattr__(self, name, value)
         if name in _STANDS_ON:
@@ -150,16 +150,16 @@ class Learner(RankingClassifier):
 
     def _reset(self) -> None:
         self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
-        self._capacity = max(SMALLEST_WIDTH, self._room(self._encoder.width))
-        self._arrays: tuple[Any, ...] = self._program.made(self._capacity, self._slots(), self._sizes())
+        self._capacity = max(SMALLEST_WIDTH, self._capacity_for(self._encoder.width))
+        self._arrays: tuple[Any, ...] = self._program.new_arrays(self._capacity, self._slots(), self._sizes())
         self._ledger = np.zeros(ledger.SIZE)
         if "generator" in self._program.parts:
             self._field("generator")[:] = seeded(self._seed)
-        self._begin()
+        self._init_state()
 
     def _adopt(self, encoder: Encoder) -> None:
         """Take columns from `encoder` from now on."""
-        widest = self._widest()
+        widest = self._max_width()
         if widest is not None:
             encoder.narrow(*widest)
         self._encoder = encoder
@@ -168,9 +168,9 @@ class Learner(RankingClassifier):
         return self._arrays[list(self._program.parts).index(name)]
 
     def _ensure(self, width: int) -> None:
-        width = self._room(width)
+        width = self._capacity_for(width)
         if width > self._capacity:
-            self._capacity = max(width, self._room(2 * self._capacity))
+            self._capacity = max(width, self._capacity_for(2 * self._capacity))
             self._arrays = self._program.widened(self._arrays, self._capacity)
 
     def _reserve(self, entries: int, longest: int) -> None:
@@ -333,7 +333,7 @@ class Learner(RankingClassifier):
         from what each state array was declared to hold.
         """
         program = self._program
-        d = self._room(min(change.ratio.size, self._encoder.width))  # a scaler may have spare columns
+        d = self._capacity_for(min(change.ratio.size, self._encoder.width))  # a scaler may have spare columns
         change = UnitChange(
             change.ratio[:d],
             change.shift[:d],
@@ -432,8 +432,8 @@ class Learner(RankingClassifier):
         )
         made._program = made._program_of(arrays)
         width = made._encoder.width
-        made._capacity = max(SMALLEST_WIDTH, made._room(width))
-        fresh = list(made._program.made(made._capacity, made._slots(), made._sizes()))
+        made._capacity = max(SMALLEST_WIDTH, made._capacity_for(width))
+        fresh = list(made._program.new_arrays(made._capacity, made._slots(), made._sizes()))
         for i, (name, part) in enumerate(made._program.parts.items()):
             if isinstance(part, Scratch):
                 continue

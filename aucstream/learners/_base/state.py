@@ -174,9 +174,9 @@ class Program:
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self
 
-    def made(self, width: int, slots: int, sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+    def new_arrays(self, width: int, slots: int, sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
         """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
-        return tuple(_made(part, width, slots, sizes) for part in self.parts.values())
+        return tuple(_new_array(part, width, slots, sizes) for part in self.parts.values())
 
     def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
         """Return the arrays for more columns; new entries are zero."""
@@ -187,7 +187,7 @@ def _size(size: int | str, sizes: Mapping[str, int]) -> int:
     return sizes[size] if isinstance(size, str) else size
 
 
-def _made(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+def _new_array(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
     if isinstance(part, Vector):
         return np.zeros(width)
     if isinstance(part, Table):

@@ -76,7 +76,7 @@ class SampledPairs(Learner):
     def _chosen_program(self) -> Program:
         return _PROGRAM
 
-    def _numbers(self) -> tuple[float, ...]:
+    def _kernel_args(self) -> tuple[float, ...]:
         t0 = 1.0 / self.lam if self.t0 is None else self.t0
         return (
             self.lam,
@@ -97,7 +97,7 @@ class SampledPairs(Learner):
     def _buffers(self) -> tuple[Buffer, ...]:
         return buffers_by_class(self.capacity, buffers.POLICIES[self.policy], SEEN_POS, SEEN_NEG)
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         scalars = self._field("scalars")
         scalars[SCALE] = 1.0
         scalars[RCOUNT] = self.rskip

@@ -41,7 +41,7 @@ class Univariate(Learner):
     def _chosen_program(self) -> Program:
         return _WITH_INTERCEPT if self.intercept else _WITHOUT
 
-    def _begin(self) -> None:
+    def _init_state(self) -> None:
         self._field("scalars")[kernel.SCALE] = 1.0
 
     def _added(self) -> list[tuple[str, int]]:
