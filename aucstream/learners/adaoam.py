@@ -114,42 +114,9 @@ def step(
 
 
 @jit
-def learn_block(
-    w, mean_pos, mean_neg, M_pos, M_neg, G2, work, scalars, ledger,
-    indptr, idx, val, y, weights, out, eta, lam, delta, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                w, mean_pos, mean_neg, M_pos, M_neg, G2, work, scalars, ledger,
-                None, val[a:b], y[i], weights[i], eta, lam, delta, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                w, mean_pos, mean_neg, M_pos, M_neg, G2, work, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], eta, lam, delta, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(w, mean_pos, mean_neg, M_pos, M_neg, G2, work, scalars, ledger, idx, x, eta, lam, delta, kappa):
     """Return the score of a row; changes nothing."""
     return dot(idx, x, w)
-
-
-@jit
-def score_block(
-    w, mean_pos, mean_neg, M_pos, M_neg, G2, work, scalars, ledger, indptr, idx, val, out, eta, lam, delta, kappa
-):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], w)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], w)
 
 
 @jit
@@ -171,7 +138,7 @@ class State(NamedTuple):
     scalars: Annotated[Floats, Fixed(4)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
+_PROGRAM = Program(State, step, score_row, settle)
 
 
 @learner

@@ -241,45 +241,11 @@ def step(
 
 
 @jit
-def learn_block(
-    v, S, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, y, weights, out,
-    C, phi, capacity, policy, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                v, S, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], weights[i], C, phi, capacity, policy, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                v, S, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], C, phi, capacity, policy, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     v, S, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x, C, phi, capacity, policy, kappa
 ):
     """Return the score of a row; changes nothing."""
     return dot(idx, x, v)
-
-
-@jit
-def score_block(
-    v, S, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, out,
-    C, phi, capacity, policy, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], v)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], v)
 
 
 @jit
@@ -322,8 +288,8 @@ class FullState(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_DIAGONAL = Program(DiagonalState, step, learn_block, score_row, score_block, settle)
-_FULL = Program(FullState, step, learn_block, score_row, score_block, settle)
+_DIAGONAL = Program(DiagonalState, step, score_row, settle)
+_FULL = Program(FullState, step, score_row, settle)
 
 
 @learner

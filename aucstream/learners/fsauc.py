@@ -279,28 +279,6 @@ def step(
 
 
 @jit
-def learn_block(
-    z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    indptr, idx, val, y, weights, out, R, eta1, delta, eta_rule, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg,
-                heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], y[i], weights[i], R, eta1, delta, eta_rule, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg,
-                heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], R, eta1, delta, eta_rule, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
     idx, x, R, eta1, delta, eta_rule, kappa,
@@ -308,26 +286,6 @@ def score_row(
     """Return the score of a row; changes nothing."""
     _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
     return output(scalars, summed, dot(idx, x, last))
-
-
-@jit
-def score_block(
-    z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    indptr, idx, val, out, R, eta1, delta, eta_rule, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], R, eta1, delta, eta_rule, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_row(
-                z, total, gam_at, psi_at, w1, last, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], R, eta1, delta, eta_rule, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -360,9 +318,7 @@ class State(NamedTuple):
 _PROGRAM = Program(
     State,
     step,
-    learn_block,
     score_row,
-    score_block,
     settle,
     (
         Offset("scalars", A, "z"),

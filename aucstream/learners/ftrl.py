@@ -86,37 +86,10 @@ def step(z, n, own, ledger, idx, x, y, weight, alpha, beta, l1, l2, intercept):
 
 
 @jit
-def learn_block(z, n, own, ledger, indptr, idx, val, y, weights, out, alpha, beta, l1, l2, intercept):
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(z, n, own, ledger, None, val[a:b], y[i], weights[i], alpha, beta, l1, l2, intercept)
-        else:
-            out[i] = step(z, n, own, ledger, idx[a:b], val[a:b], y[i], weights[i], alpha, beta, l1, l2, intercept)
-
-
-@jit
 def score_row(z, n, own, ledger, idx, x, alpha, beta, l1, l2, intercept):
     """Return the score of a row; changes nothing."""
     total, _ = _sums(z, n, idx, x, alpha, beta, l1, l2)
     return total + _weight(own[Z], own[N], 0.0, alpha, beta, l2)
-
-
-@jit
-def score_block(z, n, own, ledger, indptr, idx, val, out, alpha, beta, l1, l2, intercept):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(z, n, own, ledger, None, val[a:b], alpha, beta, l1, l2, intercept)
-        else:
-            out[i] = score_row(z, n, own, ledger, idx[a:b], val[a:b], alpha, beta, l1, l2, intercept)
-
-
-@jit
-def settle(z, n, own):
-    """Nothing is owed."""
 
 
 class State(NamedTuple):
@@ -128,7 +101,7 @@ class State(NamedTuple):
 
 
 def _program(intercept: bool) -> Program:
-    return Program(State, step, learn_block, score_row, score_block, settle, (), intercept)
+    return Program(State, step, score_row, intercept=intercept)
 
 
 _WITH_INTERCEPT, _WITHOUT = _program(True), _program(False)

@@ -35,7 +35,7 @@ from aucstream.kernels.moments.pair_moments import (
     N,
 )
 from aucstream.kernels.pairs import buffers
-from aucstream.kernels.rows.linear import dot, norm
+from aucstream.kernels.rows.linear import norm
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
@@ -108,28 +108,10 @@ class PairsState(NamedTuple):
 
 
 _PROGRAMS = {
-    "full": Program(
-        FullState, kernel.step_full, kernel.learn_full, kernel.score_full, kernel.score_block_full, kernel.settle_full
-    ),
-    "diag": Program(
-        DiagState, kernel.step_diag, kernel.learn_diag, kernel.score_diag, kernel.score_block_diag, kernel.settle_diag
-    ),
-    "sketch": Program(
-        SketchState,
-        kernel.step_sketch,
-        kernel.learn_sketch,
-        kernel.score_sketch,
-        kernel.score_block_sketch,
-        kernel.settle_sketch,
-    ),
-    "pairs": Program(
-        PairsState,
-        kernel.step_pairs,
-        kernel.learn_pairs,
-        kernel.score_pairs,
-        kernel.score_block_pairs,
-        kernel.settle_pairs,
-    ),
+    "full": Program(FullState, kernel.step_full, kernel.score_full, kernel.settle_full),
+    "diag": Program(DiagState, kernel.step_diag, kernel.score_diag, kernel.settle_diag),
+    "sketch": Program(SketchState, kernel.step_sketch, kernel.score_sketch),
+    "pairs": Program(PairsState, kernel.step_pairs, kernel.score_pairs),
 }
 _CLASSES = ("neg", "pos")
 _SOLVERS: dict[str, Callable[..., None]] = {
@@ -337,15 +319,17 @@ class MBA(Learner):
         scores[start:] = super()._learn(block.rows(start, len(block)))
         return scores
 
-    def _wide_weights(self, width: int) -> Floats:
+    def _wide_arrays(self, width: int) -> tuple[Any, ...]:
+        """Return the arrays with weights for `width` columns, 0 in those that have no moments."""
+        at = list(self._program.parts).index("w")
         w = np.zeros(width)
-        held = self._field("w")
-        w[: held.size] = held
-        return w
+        w[: self._capacity] = self._arrays[at]
+        return (*self._arrays[:at], w, *self._arrays[at + 1 :])
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         if self._outgrown(self._encoder.width):
-            score: float = dot(idx, val, self._wide_weights(self._encoder.width))
+            arrays = self._wide_arrays(self._encoder.width)
+            score: float = self._program.score_row(*arrays, self._ledger, idx, val, *self._kernel_params)
             return score
         return super()._score_row(idx, val)
 
@@ -357,7 +341,15 @@ class MBA(Learner):
         if not self._outgrown(width):
             return super()._score(block)
         out = np.empty(len(block))
-        kernel.scores_of(block.indptr, block.indices, block.values, self._wide_weights(width), out)
+        self._program.score_block(
+            block.indptr,
+            block.indices,
+            block.values,
+            out,
+            *self._wide_arrays(width),
+            self._ledger,
+            *self._kernel_params,
+        )
         return out
 
     def _reset(self) -> None:

@@ -242,26 +242,6 @@ def step(
 
 
 @jit
-def learn_block(
-    v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
-    indptr, idx, val, y, weights, out, loss, eta0, lam, average, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
-                None, val[a:b], y[i], weights[i], loss, eta0, lam, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], loss, eta0, lam, average, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger, idx, x,
     loss, eta0, lam, average, kappa,
@@ -271,26 +251,6 @@ def score_row(
     if average != 0 and scalars[STEPS] > 0.0:
         return (scalars[CUM] * vx - ux) / scalars[STEPS]
     return scalars[SCALE] * vx
-
-
-@jit
-def score_block(
-    v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger, indptr, idx, val, out,
-    loss, eta0, lam, average, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(
-                v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
-                None, val[a:b], loss, eta0, lam, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_row(
-                v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
-                idx[a:b], val[a:b], loss, eta0, lam, average, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -322,7 +282,7 @@ class State(NamedTuple):
     block_weight: Annotated[Floats, Fixed("batch")]
 
 
-_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
+_PROGRAM = Program(State, step, score_row, settle)
 
 
 @learner

@@ -209,26 +209,6 @@ def step(
 
 
 @jit
-def learn_block(
-    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, y, weights, out,
-    update, C, capacity, policy, count, average, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], weights[i], update, C, capacity, policy, count, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], update, C, capacity, policy, count, average, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
     update, C, capacity, policy, count, average, kappa,
@@ -240,26 +220,6 @@ def score_row(
     if scalars[STEPS] > 0.0:
         return (scalars[CUM] * vx - ux) / scalars[STEPS]
     return 0.0
-
-
-@jit
-def score_block(
-    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, out,
-    update, C, capacity, policy, count, average, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, None, val[a:b],
-                update, C, capacity, policy, count, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_row(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx[a:b], val[a:b],
-                update, C, capacity, policy, count, average, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -284,7 +244,7 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
+_PROGRAM = Program(State, step, score_row, settle)
 
 
 @learner

@@ -106,42 +106,9 @@ def step_full(
 
 
 @jit
-def learn_block_full(
-    w, wbar, mean_pos, mean_neg, M_pos, M_neg, work, scalars, ledger,
-    indptr, idx, val, y, weights, out, eta, lam, average, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_full(
-                w, wbar, mean_pos, mean_neg, M_pos, M_neg, work, scalars, ledger,
-                None, val[a:b], y[i], weights[i], eta, lam, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step_full(
-                w, wbar, mean_pos, mean_neg, M_pos, M_neg, work, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], eta, lam, average, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_full(w, wbar, mean_pos, mean_neg, M_pos, M_neg, work, scalars, ledger, idx, x, eta, lam, average, kappa):
     """Return the score of a row; changes nothing."""
     return dot(idx, x, wbar if average != 0 else w)
-
-
-@jit
-def score_block_full(
-    w, wbar, mean_pos, mean_neg, M_pos, M_neg, work, scalars, ledger, indptr, idx, val, out, eta, lam, average, kappa
-):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], wbar if average != 0 else w)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], wbar if average != 0 else w)
 
 
 @jit
@@ -254,46 +221,12 @@ def step_sketched(
 
 
 @jit
-def learn_block_sketched(
-    w, wbar, mean_pos, mean_neg, Z_pos, Z_neg, r_pos, r_neg, generator, work, scalars, ledger,
-    indptr, idx, val, y, weights, out, eta, lam, average, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_sketched(
-                w, wbar, mean_pos, mean_neg, Z_pos, Z_neg, r_pos, r_neg, generator, work, scalars, ledger,
-                None, val[a:b], y[i], weights[i], eta, lam, average, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step_sketched(
-                w, wbar, mean_pos, mean_neg, Z_pos, Z_neg, r_pos, r_neg, generator, work, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], eta, lam, average, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_sketched(
     w, wbar, mean_pos, mean_neg, Z_pos, Z_neg, r_pos, r_neg, generator, work, scalars, ledger,
     idx, x, eta, lam, average, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, wbar if average != 0 else w)
-
-
-@jit
-def score_block_sketched(
-    w, wbar, mean_pos, mean_neg, Z_pos, Z_neg, r_pos, r_neg, generator, work, scalars, ledger,
-    indptr, idx, val, out, eta, lam, average, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], wbar if average != 0 else w)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], wbar if average != 0 else w)
 
 
 @jit
@@ -318,10 +251,8 @@ class SketchedState(NamedTuple):
     scalars: Annotated[Floats, Fixed(4)]
 
 
-_FULL = Program(FullState, step_full, learn_block_full, score_full, score_block_full, settle_full)
-_SKETCHED = Program(
-    SketchedState, step_sketched, learn_block_sketched, score_sketched, score_block_sketched, settle_sketched
-)
+_FULL = Program(FullState, step_full, score_full, settle_full)
+_SKETCHED = Program(SketchedState, step_sketched, score_sketched, settle_sketched)
 
 
 @learner

@@ -65,49 +65,10 @@ def step_l1(
 
 
 @jit
-def learn_block_l1(
-    z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
-    indptr, idx, val, y, weights, out, R, zeta, cap, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_l1(
-                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], y[i], weights[i], R, zeta, cap, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step_l1(
-                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], R, zeta, cap, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_l1(z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger, idx, x, R, zeta, cap, kappa):
     """Return the score of a row; changes nothing."""
     _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
     return summed / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
-
-
-@jit
-def score_block_l1(
-    z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa
-):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_l1(
-                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], R, zeta, cap, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_l1(
-                z, total, gam_at, psi_at, heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], R, zeta, cap, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -132,9 +93,7 @@ class L1State(NamedTuple):
 _L1 = Program(
     L1State,
     step_l1,
-    learn_block_l1,
     score_l1,
-    score_block_l1,
     settle_l1,
     (Offset("scalars", A, "z"), Offset("scalars", B, "z")),
 )

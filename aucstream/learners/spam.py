@@ -156,46 +156,10 @@ def step_l2(
 
 
 @jit
-def learn_block_l2(
-    v, u, sums_pos, sums_neg, scalars, ledger, indptr, idx, val, y, weights, out, C, cap, beta, beta1, schedule, kappa
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_l2(
-                v, u, sums_pos, sums_neg, scalars, ledger, None, val[a:b], y[i], weights[i],
-                C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step_l2(
-                v, u, sums_pos, sums_neg, scalars, ledger, idx[a:b], val[a:b], y[i], weights[i],
-                C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_l2(v, u, sums_pos, sums_neg, scalars, ledger, idx, x, C, cap, beta, beta1, schedule, kappa):
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
     return (scalars[CUM] * vx - ux) / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
-
-
-@jit
-def score_block_l2(
-    v, u, sums_pos, sums_neg, scalars, ledger, indptr, idx, val, out, C, cap, beta, beta1, schedule, kappa
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_l2(
-                v, u, sums_pos, sums_neg, scalars, ledger, None, val[a:b], C, cap, beta, beta1, schedule, kappa
-            )
-        else:
-            out[i] = score_l2(
-                v, u, sums_pos, sums_neg, scalars, ledger, idx[a:b], val[a:b], C, cap, beta, beta1, schedule, kappa
-            )
 
 
 @jit
@@ -368,26 +332,6 @@ def step_net(
 
 
 @jit
-def learn_block_net(
-    z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    indptr, idx, val, y, weights, out, C, cap, beta, beta1, schedule, kappa,
-):  # fmt: skip
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_net(
-                z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], y[i], weights[i], C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step_net(
-                z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_net(
     z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
     idx, x, C, cap, beta, beta1, schedule, kappa,
@@ -395,26 +339,6 @@ def score_net(
     """Return the score of a row; changes nothing."""
     _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
     return summed / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
-
-
-@jit
-def score_block_net(
-    z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    indptr, idx, val, out, C, cap, beta, beta1, schedule, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_net(
-                z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                None, val[a:b], C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_net(
-                z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-                idx[a:b], val[a:b], C, cap, beta, beta1, schedule, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -466,8 +390,8 @@ class NetState(NamedTuple):
     scalars: Annotated[Floats, Fixed(7)]
 
 
-_L2 = Program(L2State, step_l2, learn_block_l2, score_l2, score_block_l2, settle_l2)
-_NET = Program(NetState, step_net, learn_block_net, score_net, score_block_net, settle_net)
+_L2 = Program(L2State, step_l2, score_l2, settle_l2)
+_NET = Program(NetState, step_net, score_net, settle_net)
 
 
 @learner

@@ -401,51 +401,12 @@ def step(
 
 
 @jit
-def learn_block(
-    w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, ledger,
-    indptr, idx, val, y, example_weights, out, lam, batch, passes, refresh_frac, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], example_weights[i], lam, batch, passes, refresh_frac, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], example_weights[i], lam, batch, passes, refresh_frac, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, ledger,
     idx, x, lam, batch, passes, refresh_frac, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, mean)
-
-
-@jit
-def score_block(
-    w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator, ledger,
-    indptr, idx, val, out, lam, batch, passes, refresh_frac, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], mean)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], mean)
-
-
-@jit
-def settle(w, mean, scalars, labels, weights, duals, slots, pool_idx, pool_val, generator):
-    """Do nothing: between two solves all vectors are plain."""
 
 
 @jit_allocating
@@ -477,7 +438,7 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
+_PROGRAM = Program(State, step, score_row)  # between two solves all vectors are plain
 
 
 @learner

@@ -285,26 +285,6 @@ def step(
 
 
 @jit
-def learn_block(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-    indptr, idx, val, y, example_weights, out, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], example_weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], example_weights[i], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
     idx, x, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
@@ -314,26 +294,6 @@ def score_row(
         return 0.0
     vx, ux = dot2(idx, x, v, u)
     return (scalars[CUM] * vx - scalars[DRIFT_CUM] * dot(idx, x, full) - ux) / scalars[STEPS]
-
-
-@jit
-def score_block(
-    v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-    indptr, idx, val, out, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_row(
-                v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
-            )  # fmt: skip
 
 
 @jit
@@ -394,7 +354,7 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, learn_block, score_row, score_block, settle)
+_PROGRAM = Program(State, step, score_row, settle)
 
 
 @learner

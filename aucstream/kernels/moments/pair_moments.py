@@ -112,17 +112,6 @@ def put(columns, found, w, scalars):
             w[columns[k]] = found[k]
 
 
-@jit
-def scores_of(indptr, idx, val, w, out):
-    """Write w'x of each row to out (n,)."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = dot(None, val[a:b], w)
-        else:
-            out[i] = dot(idx[a:b], val[a:b], w)
-
-
 # -- full and diagonal moments: see `kernels.moments.class_sums` ----------------------------------------------
 
 
@@ -195,41 +184,12 @@ def step_full(
 
 
 @jit
-def learn_full(
-    cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, y, weights, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """One row after another; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_full(
-                cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars,
-                generator, ledger, None, val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving,
-            )  # fmt: skip
-        else:
-            out[i] = step_full(
-                cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars,
-                generator, ledger, idx[a:b], val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving,
-            )  # fmt: skip
-
-
-@jit
 def score_full(
     cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
     idx, x, lam1, lam2, rho, clock, solving,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, w)
-
-
-@jit
-def score_block_full(
-    cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    scores_of(indptr, idx, val, w, out)
 
 
 @jit_allocating
@@ -266,33 +226,12 @@ def step_diag(
 
 
 @jit
-def learn_diag(
-    square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, y, weights, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """`learn_full` with the diagonal."""
-    learn_full(
-        None, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
-        indptr, idx, val, y, weights, out, lam1, lam2, rho, clock, solving,
-    )  # fmt: skip
-
-
-@jit
 def score_diag(
     square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
     idx, x, lam1, lam2, rho, clock, solving,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, w)
-
-
-@jit
-def score_block_diag(
-    square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    scores_of(indptr, idx, val, w, out)
 
 
 @jit
@@ -399,46 +338,12 @@ def step_sketch(
 
 
 @jit
-def learn_sketch(
-    table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, y, weights, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """One row after another; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_sketch(
-                table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, ledger,
-                None, val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving,
-            )  # fmt: skip
-        else:
-            out[i] = step_sketch(
-                table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving,
-            )  # fmt: skip
-
-
-@jit
 def score_sketch(
     table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, ledger,
     idx, x, lam1, lam2, rho, clock, solving,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, w)
-
-
-@jit
-def score_block_sketch(
-    table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator, ledger,
-    indptr, idx, val, out, lam1, lam2, rho, clock, solving,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    scores_of(indptr, idx, val, w, out)
-
-
-@jit
-def settle_sketch(table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator):
-    """Nothing is owed."""
 
 
 # -- moments of sampled pairs ------------------------------------------------------------------------
@@ -539,46 +444,12 @@ def step_pairs(
 
 
 @jit
-def learn_pairs(
-    cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator, ledger,
-    indptr, idx, val, y, weights, out, lam1, lam2, rho, clock, solving, count,
-):  # fmt: skip
-    """One row after another; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_pairs(
-                cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator, ledger,
-                None, val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving, count,
-            )  # fmt: skip
-        else:
-            out[i] = step_pairs(
-                cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i], lam1, lam2, rho, clock, solving, count,
-            )  # fmt: skip
-
-
-@jit
 def score_pairs(
     cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator, ledger,
     idx, x, lam1, lam2, rho, clock, solving, count,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     return dot(idx, x, w)
-
-
-@jit
-def score_block_pairs(
-    cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator, ledger,
-    indptr, idx, val, out, lam1, lam2, rho, clock, solving, count,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    scores_of(indptr, idx, val, w, out)
-
-
-@jit
-def settle_pairs(cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator):
-    """Nothing is owed."""
 
 
 @jit_allocating

@@ -190,28 +190,6 @@ def step(
 
 
 @jit
-def learn_block(
-    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, y, weights, out,
-    lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-):  # fmt: skip
-    """One arrival a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                None, val[a:b], y[i], weights[i],
-                lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = step(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-                idx[a:b], val[a:b], y[i], weights[i],
-                lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-            )  # fmt: skip
-
-
-@jit
 def score_row(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
     lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
@@ -221,26 +199,6 @@ def score_row(
     if scalars[AVERAGED] > 0.0:
         return (scalars[CUM] * vx - ux) / scalars[AVERAGED]
     return scalars[SCALE] * vx
-
-
-@jit
-def score_block(
-    v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, indptr, idx, val, out,
-    lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-):  # fmt: skip
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, None, val[a:b],
-                lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-            )  # fmt: skip
-        else:
-            out[i] = score_row(
-                v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx[a:b], val[a:b],
-                lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
-            )  # fmt: skip
 
 
 @jit

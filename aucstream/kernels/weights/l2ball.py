@@ -58,32 +58,10 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
 
 
 @jit
-def learn_block_l2(v, u, scalars, ledger, indptr, idx, val, y, weights, out, R, zeta, cap, kappa, lam):
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step_l2(v, u, scalars, ledger, None, val[a:b], y[i], weights[i], R, zeta, cap, kappa, lam)
-        else:
-            out[i] = step_l2(v, u, scalars, ledger, idx[a:b], val[a:b], y[i], weights[i], R, zeta, cap, kappa, lam)
-
-
-@jit
 def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa, lam):
     """Return the score of a row; changes nothing."""
     vx, ux, _ = sums(idx, x, v, u)
     return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
-
-
-@jit
-def score_block_l2(v, u, scalars, ledger, indptr, idx, val, out, R, zeta, cap, kappa, lam):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_l2(v, u, scalars, ledger, None, val[a:b], R, zeta, cap, kappa, lam)
-        else:
-            out[i] = score_l2(v, u, scalars, ledger, idx[a:b], val[a:b], R, zeta, cap, kappa, lam)
 
 
 @jit

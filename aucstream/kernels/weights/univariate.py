@@ -90,33 +90,9 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
 
 
 @jit
-def learn_block(v, scalars, ledger, indptr, idx, val, y, weights, out, loss, eta0, lam, clip, intercept, kappa):
-    """One step a row; out (n,) gets the score before each."""
-    for i in range(y.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = step(v, scalars, ledger, None, val[a:b], y[i], weights[i], loss, eta0, lam, clip, intercept, kappa)
-        else:
-            out[i] = step(
-                v, scalars, ledger, idx[a:b], val[a:b], y[i], weights[i], loss, eta0, lam, clip, intercept, kappa
-            )
-
-
-@jit
 def score_row(v, scalars, ledger, idx, x, loss, eta0, lam, clip, intercept, kappa):
     """Return the score of a row; changes nothing."""
     return scalars[SCALE] * dot(idx, x, v) + scalars[INTERCEPT]
-
-
-@jit
-def score_block(v, scalars, ledger, indptr, idx, val, out, loss, eta0, lam, clip, intercept, kappa):
-    """Write the score of each row to out (n,); changes nothing else."""
-    for i in range(out.size):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            out[i] = score_row(v, scalars, ledger, None, val[a:b], loss, eta0, lam, clip, intercept, kappa)
-        else:
-            out[i] = score_row(v, scalars, ledger, idx[a:b], val[a:b], loss, eta0, lam, clip, intercept, kappa)
 
 
 @jit

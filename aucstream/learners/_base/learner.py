@@ -259,14 +259,14 @@ class Learner(RankingClassifier):
 
     def _run(self, block: Block, out: Floats) -> None:
         self._program.learn_block(
-            *self._arrays,
-            self._ledger,
             block.indptr,
             block.indices,
             block.values,
             block.y,
             block.weights,
             out,
+            *self._arrays,
+            self._ledger,
             *self._kernel_params,
         )
 
@@ -274,7 +274,7 @@ class Learner(RankingClassifier):
         self._ensure(max(block.width, self._encoder.width))
         out = np.empty(len(block))
         self._program.score_block(
-            *self._arrays, self._ledger, block.indptr, block.indices, block.values, out, *self._kernel_params
+            block.indptr, block.indices, block.values, out, *self._arrays, self._ledger, *self._kernel_params
         )
         return out
 

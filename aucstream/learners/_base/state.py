@@ -20,6 +20,7 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.kernels.jit import RowCall
+from aucstream.kernels.loops import learn_loop, score_loop
 
 
 class Unit(enum.Enum):
@@ -124,6 +125,10 @@ class Offset:
     sign: float = 1.0
 
 
+def _settled(*state: np.ndarray) -> None:
+    """Nothing is owed."""
+
+
 @dataclass(frozen=True)
 class Program:
     """One algorithm: its state and its compiled functions.
@@ -134,42 +139,46 @@ class Program:
         The annotated NamedTuple.
     learn_row : function
         (*state, ledger, idx, x, y, weight, *params) -> score before the step; NaN where it was skipped.
-    learn_block : function
-        (*state, ledger, indptr, idx, val, y, weights, out, *params): one step a row; out (n,) gets the
-        output score before each step, NaN where a row was skipped.
     score_row : function
         (*state, ledger, idx, x, *params) -> score.
-    score_block : function
-        (*state, ledger, indptr, idx, val, out, *params).
     settle : function
-        (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed).
+        (*state): fold scales and deferred sums, so that vectors are plain (scale 1, nothing owed). Without one
+        they always are.
     offsets : tuple of Offset
     intercept : bool
         Scores have an intercept that takes up shifts of the features: a change of units moves no score.
+    learn_block, score_block : function
+        Their loops over the rows of a block, see `kernels.loops`.
     learn_one, score_one : RowCall
         `learn_row` and `score_row` as Python calls them.
     """
 
     state: type
     learn_row: Callable[..., float]
-    learn_block: Callable[..., None]
     score_row: Callable[..., float]
-    score_block: Callable[..., None]
-    settle: Callable[..., None]
+    settle: Callable[..., None] = _settled
     offsets: tuple[Offset, ...] = ()
     intercept: bool = False
     parts: dict[str, Part] = field(init=False)
+    learn_block: Callable[..., None] = field(init=False)
+    score_block: Callable[..., None] = field(init=False)
     learn_one: RowCall = field(init=False)
     score_one: RowCall = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learn_one", RowCall(self.learn_row))
-        object.__setattr__(self, "score_one", RowCall(self.score_row))
         hints = typing.get_type_hints(self.state, include_extras=True)
         parts = {
             name: next(m for m in typing.get_args(hint)[1:] if isinstance(m, Part)) for name, hint in hints.items()
         }
-        object.__setattr__(self, "parts", parts)
+        size = len(parts) + 1  # the ledger
+        for name, value in (
+            ("parts", parts),
+            ("learn_block", learn_loop(self.learn_row, size)),
+            ("score_block", score_loop(self.score_row, size)),
+            ("learn_one", RowCall(self.learn_row)),
+            ("score_one", RowCall(self.score_row)),
+        ):
+            object.__setattr__(self, name, value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self

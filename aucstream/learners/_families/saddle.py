@@ -20,9 +20,7 @@ class L2State(NamedTuple):
 L2_BALL = Program(
     L2State,
     l2ball.step_l2,
-    l2ball.learn_block_l2,
     l2ball.score_l2,
-    l2ball.score_block_l2,
     l2ball.settle_l2,
     (Offset("scalars", saddle.A, "v"), Offset("scalars", saddle.B, "v")),
 )

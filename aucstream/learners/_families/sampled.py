@@ -44,9 +44,7 @@ class State(NamedTuple):
 _PROGRAM = Program(
     State,
     sampled_pairs.step,
-    sampled_pairs.learn_block,
     sampled_pairs.score_row,
-    sampled_pairs.score_block,
     sampled_pairs.settle,
 )
 

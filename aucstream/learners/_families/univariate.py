@@ -21,9 +21,7 @@ def _program(intercept: bool) -> Program:
     return Program(
         State,
         kernel.step,
-        kernel.learn_block,
         kernel.score_row,
-        kernel.score_block,
         kernel.settle,
         (Offset("scalars", kernel.INTERCEPT, "v", sign=-1.0),) if intercept else (),
         intercept,
