@@ -7,69 +7,57 @@ same declaration, and an error always has the same form.
 from __future__ import annotations
 
 import math
+import numbers
+import operator
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from aucstream.errors import InvalidParams
 
 
-@dataclass(frozen=True, slots=True)
-class Gt:
+@dataclass(frozen=True)
+class Bound:
+    """A limit of a number."""
+
+    bound: float
+
+    sign: ClassVar[str]
+    holds_for: ClassVar[Callable[[Any, float], Any]]
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.bound:g}"
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` obeys."""
+        return bool(type(self).holds_for(value, self.bound))
+
+
+class Gt(Bound):
     """Greater than `bound`."""
 
-    bound: float
-
-    def __str__(self) -> str:
-        return f"> {self.bound:g}"
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` obeys."""
-        return bool(value > self.bound)
+    sign, holds_for = ">", operator.gt
 
 
-@dataclass(frozen=True, slots=True)
-class Ge:
+class Ge(Bound):
     """At least `bound`."""
 
-    bound: float
-
-    def __str__(self) -> str:
-        return f">= {self.bound:g}"
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` obeys."""
-        return bool(value >= self.bound)
+    sign, holds_for = ">=", operator.ge
 
 
-@dataclass(frozen=True, slots=True)
-class Le:
+class Le(Bound):
     """At most `bound`."""
 
-    bound: float
-
-    def __str__(self) -> str:
-        return f"<= {self.bound:g}"
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` obeys."""
-        return bool(value <= self.bound)
+    sign, holds_for = "<=", operator.le
 
 
-@dataclass(frozen=True, slots=True)
-class Lt:
+class Lt(Bound):
     """Less than `bound`."""
 
-    bound: float
-
-    def __str__(self) -> str:
-        return f"< {self.bound:g}"
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` obeys."""
-        return bool(value < self.bound)
+    sign, holds_for = "<", operator.lt
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +81,7 @@ class Rule:
 
     kind: type
     optional: bool
-    bounds: tuple[Gt | Ge | Le | Lt, ...]
+    bounds: tuple[Bound, ...]
     words: tuple[str, ...]
     infinite: bool
 
@@ -155,8 +143,15 @@ def _rule(hint: Any) -> Rule:
     for mark in marks:
         if isinstance(mark, OneOf):
             words = mark.words
-    bounds = tuple(mark for mark in marks if isinstance(mark, (Gt, Ge, Le, Lt)))
+    bounds = tuple(mark for mark in marks if isinstance(mark, Bound))
     return Rule(hint, optional, bounds, words, any(isinstance(mark, InfinityAllowed) for mark in marks))
+
+
+def check_epochs(epochs: Any) -> int:
+    """Return the passes that `fit` is to make."""
+    if not isinstance(epochs, numbers.Integral) or epochs < 1:
+        raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
+    return int(epochs)
 
 
 @cache

@@ -22,7 +22,7 @@ from aucstream.features.maps.mapping import MOST_ROWS, Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling.scaling import Scaling
-from aucstream.kernels.rows.linear import all_finite
+from aucstream.kernels.rows.finite import all_finite
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, encoder_from_state
 from aucstream.native.row_entry import NO_ROW, OneRow

@@ -68,3 +68,29 @@ def score_loop(score_row: Callable[..., float], size: int) -> Callable[..., None
                 out[i] = score_row(*state, idx[a:b], val[a:b], *params)
 
     return jit(score_block)
+
+
+@cache
+def map_loop(map_row: Callable[..., None]) -> Callable[..., None]:
+    """Return the compiled loop that maps the rows of a block to dense rows.
+
+    Parameters
+    ----------
+    map_row : function
+        Compiled: (idx, x, *params, out); out (features,) gets the mapped row.
+
+    Returns
+    -------
+    function
+        (indptr, idx, val, out, *params); out (n, features) gets the mapped rows.
+    """
+
+    def map_block(indptr, idx, val, out, *params):
+        for i in range(out.shape[0]):
+            a, b = indptr[i], indptr[i + 1]
+            if idx is None:
+                map_row(None, val[a:b], *params, out[i])
+            else:
+                map_row(idx[a:b], val[a:b], *params, out[i])
+
+    return jit(map_block)

@@ -9,19 +9,16 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.constraints import Gt
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.moments.moments import add_full, columns_in_use, deviation, last_in_use, rescale_full, slope_full
+from aucstream.kernels.rows.arrival import LARGEST, admit_row, count_row
 from aucstream.kernels.rows.linear import dot, inner, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Program, Scratch, Table, Unit, Vector
 
 # layout of State.scalars; weights of the classes, updates, columns that rows have had
 N_POS, N_NEG, STEPS, WIDTH = range(4)
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 CLOSE = 1e-14  # relative width at which bisection stops
 
 
@@ -59,10 +56,7 @@ def step(
     Returns the score of the weights before it; NaN where the row was skipped.
     """
     score = dot(idx, x, w)
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    _, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, sign = N_POS, N_NEG, 1.0
         own_mean, own_M, other_mean, other_M = mean_pos, M_pos, mean_neg, M_neg
@@ -94,11 +88,7 @@ def step(
         and scalars[own] + weight < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     if ratio != 1.0:
         rescale_full(ratio, mean_pos[:d], M_pos)
         rescale_full(ratio, mean_neg[:d], M_neg)

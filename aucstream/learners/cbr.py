@@ -11,13 +11,11 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Lt
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.pairs import buffers
-from aucstream.kernels.pairs.pairs import spread, wipe
-from aucstream.kernels.rows.linear import dot, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.pairs.buffers import extent
+from aucstream.kernels.rows.arrival import LARGEST, admit_row, count_row
+from aucstream.kernels.rows.linear import dot, norm, spread, wipe
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.merging import Buffer, buffers_by_class
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
@@ -26,7 +24,6 @@ from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scr
 # of |w|, of a buffered row's norm and of the covariance's eigenvalues, which show beforehand that a step
 # stays finite
 STEPS, SEEN_POS, SEEN_NEG, REACH, LONGEST, WIDEST = range(6)
-LARGEST = 1e290  # a change of a weight beyond this is refused before it is written
 SQUARABLE = 1e140  # so are lengths, margins and variances: their squares must stay finite
 LEAST = 1e-200  # a smaller variance of a pair is none; a weight keeps that much
 
@@ -67,10 +64,7 @@ def measure_diag(v, D, dense, idx, x, factor, inverse, start, stop, pool_idx, po
         z *= inverse
         variance += variance_of(D, j) * z * z
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         z = dense[j]
         dense[j] = factor * x[k]
         m += v[j] * z
@@ -88,10 +82,7 @@ def move_diag(v, D, dense, idx, x, factor, inverse, start, stop, pool_idx, pool_
         dense[j] = 0.0
         _shrink(v, D, j, z * inverse, inverse, a, beta)
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         z = dense[j]
         dense[j] = factor * x[k]
         _shrink(v, D, j, z * inverse, inverse, a, beta)
@@ -121,10 +112,7 @@ def measure_full(v, S, dense, idx, x, factor, inverse, start, stop, pool_idx, po
         m += v[j] * z
         _add_column(S, j, z * inverse, q)
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         z = dense[j]
         dense[j] = factor * x[k]
         m += v[j] * z
@@ -135,10 +123,7 @@ def measure_full(v, S, dense, idx, x, factor, inverse, start, stop, pool_idx, po
         variance += (dense[j] - pool_val[k]) * inverse * q[j]
         dense[j] = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         variance += dense[j] * inverse * q[j]
         dense[j] = factor * x[k]
     return m, variance
@@ -180,19 +165,16 @@ def step(
     Returns the score of the weights before it; NaN where the row was skipped.
     """
     score = dot(idx, x, v)
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, first, sign = SEEN_POS, SEEN_NEG, capacity, 1.0
     else:
         own, other, first, sign = SEEN_NEG, SEEN_POS, 0, -1.0
-    held = min(np.int64(scalars[other]), capacity)
+    others = min(np.int64(scalars[other]), capacity)
     largest = weight * C
     top = max(scalars[LONGEST] * ratio, factor * length)
     gap = 2.0 * top / unit
-    farthest = scalars[REACH] + held * largest * scalars[WIDEST] * gap / unit
+    farthest = scalars[REACH] + others * largest * scalars[WIDEST] * gap / unit
     if not (
         math.isfinite(score)
         and top < SQUARABLE
@@ -201,19 +183,14 @@ def step(
         and max(1.0, largest) * scalars[WIDEST] * gap * gap < SQUARABLE
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     scalars[LONGEST] = top
     if ratio != 1.0:
         buffers.rescale(ratio, slots, pool_val)
     inverse = 1.0 / unit
     spread(idx, x, factor, dense)
-    for slot in range(first, first + held):
-        start = slots[slot, buffers.START]
-        stop = start + slots[slot, buffers.LENGTH]
+    for slot in range(first, first + others):
+        start, stop = extent(slots, slot)
         if S.ndim == 1:
             m, variance = measure_diag(v, S, dense, idx, x, factor, inverse, start, stop, pool_idx, pool_val)
         else:
@@ -230,7 +207,7 @@ def step(
             move_full(v, S, dense, inverse, a, beta)
         scalars[REACH] += alpha * math.sqrt(scalars[WIDEST] * variance) * inverse
     wipe(idx, x, dense)
-    if held > 0:
+    if others > 0:
         scalars[STEPS] += 1.0
     scalars[own] += 1.0
     buffers.offer(

@@ -9,12 +9,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt, Lt
-from aucstream.kernels.auc.calibration import calibrate
+from aucstream.constraints import Ge, Gt, Lt, check_epochs
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.rows.linear import axpy, dot, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.rows.arrival import LARGEST, RECOUNT, admit_row, count_row
+from aucstream.kernels.rows.linear import axpy, dot
 from aucstream.kernels.weights import l1ball
 from aucstream.kernels.weights.example_weights import by_class
 from aucstream.kernels.weights.saddle import slopes
@@ -29,8 +27,6 @@ HALVE, LEMMA1, LEMMA1_MIN = 0, 1, 2
 ETA_RULES = {"halve": HALVE, "lemma1": LEMMA1, "lemma1_min": LEMMA1_MIN}
 UNBOUNDED = 1e200  # D / R where Lemma 1 gives no bound
 HALVINGS = 60  # of the bisection: to the last bit
-RECOUNT = 65_536  # rows between two recounts of tracked sums: rounding drift, not approximation
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 
 
 @jit
@@ -195,17 +191,14 @@ def step(
     """
     s, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
     score = output(scalars, summed, dot(idx, x, last))
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    ratio = restart_ratio(ledger, scale, rows, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     kap = kappa if kappa > 0.0 else 1.0
     radius, box = R / unit, R * kap
     positive = scalars[T_POS] + (weight if y > 0.0 else 0.0)
     rows_weight = scalars[T_POS] + scalars[T_NEG] + weight
     p = positive / rows_weight
-    counted = by_class(ledger, y, weight, positive, rows_weight - positive)
-    eta = counted * eta1 * scalars[PACE]
+    effective = by_class(ledger, y, weight, positive, rows_weight - positive)
+    eta = effective * eta1 * scalars[PACE]
     a, b, alpha = scalars[A], scalars[B], scalars[ALPHA]
     c, da, db, dalpha = slopes(y, p, s * factor, a, b, alpha)
     a -= eta * da
@@ -217,29 +210,26 @@ def step(
     finite = math.isfinite(s) and math.isfinite(score) and rows_weight < LARGEST
     finite = finite and math.isfinite(a) and math.isfinite(b) and math.isfinite(alpha)
     finite = finite and weight * factor * length < LARGEST
-    if not (finite and abs(along) * length * max(1.0, ball[l1ball.GAM] + counted) < LARGEST):
+    if not (finite and abs(along) * length * max(1.0, ball[l1ball.GAM] + effective) < LARGEST):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     # class sums, this row included
     if ratio != 1.0:
         for j in range(z.size):
             sums_pos[j] *= ratio
             sums_neg[j] *= ratio
     if y > 0.0:
-        ledger[POSITIVES] += 1.0
         scalars[T_POS] += weight
         axpy(idx, x, weight * factor, sums_pos)
     else:
         scalars[T_NEG] += weight
         axpy(idx, x, weight * factor, sums_neg)
     # stage sum, before the update
-    ball[l1ball.GAM] += counted
-    ball[l1ball.PSI] += counted * ball[l1ball.TH]
-    scalars[A_SUM] += counted * scalars[A]
-    scalars[B_SUM] += counted * scalars[B]
-    scalars[WEIGHT_SUM] += counted
+    ball[l1ball.GAM] += effective
+    ball[l1ball.PSI] += effective * ball[l1ball.TH]
+    scalars[A_SUM] += effective * scalars[A]
+    scalars[B_SUM] += effective * scalars[B]
+    scalars[WEIGHT_SUM] += effective
     # the centre stays in Omega1 when its radius shrinks
     scalars[A1] = max(-box, min(box, scalars[A1]))
     scalars[B1] = max(-box, min(box, scalars[B1]))
@@ -441,7 +431,7 @@ class FSAUC(Learner):
         epochs : int
             >= 1.
         """
-        self._rows_planned = max(1, len(y) * epochs) if isinstance(epochs, (int, np.integer)) else None
+        self._rows_planned = max(1, check_epochs(epochs) * len(y))
         try:
             return super().fit(X, y, epochs)
         finally:

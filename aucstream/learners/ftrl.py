@@ -10,16 +10,16 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.auc.calibration import calibrate, sigmoid
+from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE
+from aucstream.kernels.rows.arrival import LARGEST, count_example
 from aucstream.kernels.rows.linear import dot, norm
 from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Program, Unit, UnitChange, Vector
 
 Z, N = range(2)  # layout of State.own: the intercept's coordinate
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 LONGEST = 1e145  # row norm; its square enters n
 
 
@@ -71,17 +71,14 @@ def step(z, n, own, ledger, idx, x, y, weight, alpha, beta, l1, l2, intercept):
     seen = ledger[CAL_POSITIVE] + ledger[CAL_NEGATIVE] + weight
     if not (math.isfinite(score) and length < LONGEST and reach < LARGEST and seen < LARGEST):
         return math.nan
-    counted = by_mean(ledger, y, weight)
-    calibrate(ledger, score, y, weight)
+    effective = by_mean(ledger, y, weight)
+    count_example(ledger, score, y, weight)
     r = sigmoid(score) - (1.0 if y > 0.0 else 0.0)
     for k in range(x.size):
         j = k if idx is None else idx[k]
-        z[j], n[j] = _moved(z[j], n[j], r * x[k], _direction(z[j], n[j], l1, alpha, beta, l2), counted)
+        z[j], n[j] = _moved(z[j], n[j], r * x[k], _direction(z[j], n[j], l1, alpha, beta, l2), effective)
     if intercept:
-        own[Z], own[N] = _moved(own[Z], own[N], r, bias / alpha, counted)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+        own[Z], own[N] = _moved(own[Z], own[N], r, bias / alpha, effective)
     return score
 
 
@@ -199,8 +196,8 @@ class FTRL(Learner):
         """Choose z so that the weights are `w` (d,) beside the n there is, and the intercept `b`."""
         z, n, own = self._arrays
         d = w.size
-        kept = np.clip(z[:d], -self.l1, self.l1)
-        z[:d] = np.where(w == 0.0, kept, -(w * self._stiffness(n[:d]) + np.copysign(self.l1, w)))
+        inside = np.clip(z[:d], -self.l1, self.l1)
+        z[:d] = np.where(w == 0.0, inside, -(w * self._stiffness(n[:d]) + np.copysign(self.l1, w)))
         own[Z] = -b * self._stiffness(own[N]) if b else 0.0
 
     def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
@@ -222,13 +219,13 @@ class FTRL(Learner):
         if other.examples == 0:
             return
         share = other.examples / (self.examples + other.examples)
-        there = columns >= 0
-        to = columns[there]
+        known = columns >= 0
+        to = columns[known]
         w = (1.0 - share) * self.coefficients()
-        w[to] += share * other.coefficients()[there]
+        w[to] += share * other.coefficients()[known]
         b = (1.0 - share) * self.intercept_ + share * other.intercept_
         for name in ("z", "n"):
-            self._field(name)[to] += other._field(name)[: columns.size][there]
+            self._field(name)[to] += other._field(name)[: columns.size][known]
         self._field("own")[N] += other._field("own")[N]
         self._stand_for(w, b)
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
 from aucstream import snapshot
-from aucstream.block import Block, Floats, Ints, signs_of
+from aucstream.block import Block, Floats, Ints
 from aucstream.constraints import Ge, Gt
 from aucstream.errors import CannotMerge, InvalidParams
-from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block
-from aucstream.kernels.moments import pair_moments as kernel
 from aucstream.kernels.moments import sketch
-from aucstream.kernels.moments.pair_moments import (
+from aucstream.kernels.pairs import buffers
+from aucstream.kernels.rows.linear import norm
+from aucstream.learners._base.learner import Learner, learner
+from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
+from aucstream.learners._base.state import Program
+from aucstream.learners._families import pair_moments_full, pair_moments_sampled, pair_moments_sketch
+from aucstream.learners._families.fixed_set import columns_of, start_anew
+from aucstream.learners._families.pair_moments import (
     AUTO,
     CAPACITY,
     CLASS,
@@ -28,98 +32,26 @@ from aucstream.kernels.moments.pair_moments import (
     LAST,
     PAIRS,
     SEEN,
-    SIZE,
     TOUCHED,
     USED,
     WIDEST,
     N,
+    admitted,
+    weight_now,
 )
-from aucstream.kernels.pairs import buffers
-from aucstream.kernels.rows.linear import norm
-from aucstream.learners._base.learner import Learner, learner
-from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
-from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, Vector
+from aucstream.learners._families.pair_moments_full import DIAGONAL, FULL
+from aucstream.learners._families.pair_moments_sampled import SAMPLED
+from aucstream.learners._families.pair_moments_sketch import SKETCH
 from aucstream.native.row_entry import NO_ROW, OneRow
 
-
-class FullState(NamedTuple):
-    """d^2 + 8 d floats."""
-
-    cross: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
-    square_neg: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    square_pos: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    total_neg: Annotated[Floats, Vector(Unit.ROW_CHANGE)]
-    total_pos: Annotated[Floats, Vector(Unit.ROW_CHANGE)]
-    ref_neg: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N))]
-    ref_pos: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N + 1))]
-    used: Annotated[Floats, Vector()]  # 1 where a column has held a value that is not 0
-    w: Annotated[Floats, Vector(Unit.WEIGHT)]
-    gap: Annotated[Floats, Scratch(np.float64)]
-    scalars: Annotated[Floats, Fixed(SIZE)]
-    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
-
-
-class DiagState(NamedTuple):
-    """8 d floats."""
-
-    square_neg: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    square_pos: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    total_neg: Annotated[Floats, Vector(Unit.ROW_CHANGE)]
-    total_pos: Annotated[Floats, Vector(Unit.ROW_CHANGE)]
-    ref_neg: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N))]
-    ref_pos: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N + 1))]
-    used: Annotated[Floats, Vector()]
-    w: Annotated[Floats, Vector(Unit.WEIGHT)]
-    gap: Annotated[Floats, Scratch(np.float64)]
-    scalars: Annotated[Floats, Fixed(SIZE)]
-    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
-
-
-class SketchState(NamedTuple):
-    """4 sketch_size d + 6 d floats."""
-
-    table: Annotated[Floats, Table(None, "kept", Unit.ROW_CHANGE)]
-    square_neg: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    square_pos: Annotated[Floats, Vector(Unit.ROW_SQUARED)]
-    mean_neg: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N))]
-    mean_pos: Annotated[Floats, Vector(Unit.ROW_MEAN, ("scalars", N + 1))]
-    used: Annotated[Floats, Vector()]
-    w: Annotated[Floats, Vector(Unit.WEIGHT)]
-    gap: Annotated[Floats, Scratch(np.float64)]
-    scalars: Annotated[Floats, Fixed(SIZE)]
-    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
-
-
-class PairsState(NamedTuple):
-    """d^2 + 6 d floats, one generator, and 2000 rows."""
-
-    cross: Annotated[Floats, Table(None, None, Unit.ROW_SQUARED)]
-    total: Annotated[Floats, Vector(Unit.ROW_CHANGE)]
-    used: Annotated[Floats, Vector()]
-    w: Annotated[Floats, Vector(Unit.WEIGHT)]
-    dense: Annotated[Floats, Scratch(np.float64)]  # zero between rows
-    zi: Annotated[Ints, Scratch(np.int64)]
-    zv: Annotated[Floats, Scratch(np.float64)]
-    slots: Annotated[Ints, Slots()]
-    pool_idx: Annotated[Ints, PoolIdx()]
-    pool_val: Annotated[Floats, PoolVal()]
-    scalars: Annotated[Floats, Fixed(SIZE)]
-    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
-
-
-_PROGRAMS = {
-    "full": Program(FullState, kernel.step_full, kernel.score_full, kernel.settle_full),
-    "diag": Program(DiagState, kernel.step_diag, kernel.score_diag, kernel.settle_diag),
-    "sketch": Program(SketchState, kernel.step_sketch, kernel.score_sketch),
-    "pairs": Program(PairsState, kernel.step_pairs, kernel.score_pairs),
+_PROGRAMS = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH, "pairs": SAMPLED}
+_SOLVERS: dict[str, Callable[..., None]] = {
+    "full": pair_moments_full.solve_full,
+    "diag": pair_moments_full.solve_diag,
+    "sketch": pair_moments_sketch.solve,
+    "pairs": pair_moments_sampled.solve,
 }
 _CLASSES = ("neg", "pos")
-_SOLVERS: dict[str, Callable[..., None]] = {
-    "full": kernel.solve_full,
-    "diag": kernel.solve_diag,
-    "sketch": kernel.solve_sketch,
-    "pairs": kernel.solve_pairs,
-}
 
 
 @learner
@@ -278,16 +210,16 @@ class MBA(Learner):
             RuntimeWarning,
             stacklevel=2,
         )
-        held = dict(zip(self._program.parts, self._arrays, strict=True))
+        fields = dict(zip(self._program.parts, self._arrays, strict=True))
         self._become("diag")
-        self._arrays = tuple(held[name] for name in self._program.parts)
+        self._arrays = tuple(fields[name] for name in self._program.parts)
 
     def _outgrown(self, width: int) -> bool:
         return self._form == "full" and width > WIDEST
 
     def _refuses(self, val: Floats, sign: float, weight: float) -> bool:
         rho, clock = self._kernel_params[2:4]
-        fits, _, _ = kernel.admitted(self._field("scalars"), int(sign > 0), norm(val), weight, rho, clock)
+        fits, _, _ = admitted(self._field("scalars"), int(sign > 0), norm(val), weight, rho, clock)
         return not fits
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
@@ -394,36 +326,31 @@ class MBA(Learner):
         NonFiniteStep
             At the end, with the numbers of the rows that were too long to be taken.
         """
-        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
-            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
-        n = len(array_block(Vocabulary(), X, learn=True))
-        signs = signs_of(y, n)
-        self._reset()
-        block = array_block(self._encoder, X, signs, np.ones(n), learn=True)
+        block = start_anew(self, X, y, epochs)
         numbers = self._kernel_params
         self._kernel_params = (*numbers[:4], False) if self.sampled_pairs is None else (*numbers[:4], False, 0)
         try:
-            taken = self._learn(block)
+            scores = self._learn(block)
         finally:
             self._kernel_params = numbers
         if self.sampled_pairs is not None:
-            self._draw(block, ~np.isnan(taken), int(epochs))
+            self._draw(block, ~np.isnan(scores), int(epochs))
         self.solve()
-        self._calibrate_on(self._score(block), signs)
-        self._raise_skipped(taken)
+        self._calibrate_on(self._score(block), block.y)
+        self._raise_skipped(scores)
         return self
 
-    def _draw(self, block: Block, taken: np.ndarray, rounds: int) -> None:
-        """Average over sampled pairs of the rows of a block."""
-        positives, negatives = (np.flatnonzero(taken & (block.y == sign)) for sign in (1.0, -1.0))
+    def _draw(self, block: Block, usable: np.ndarray, rounds: int) -> None:
+        """Average over sampled pairs of the usable rows of a block."""
+        positives, negatives = (np.flatnonzero(usable & (block.y == sign)) for sign in (1.0, -1.0))
         if not (positives.size and negatives.size):
             return
-        idx = block.indices
-        if idx is None:
-            idx = np.tile(np.arange(block.width, dtype=np.int64), len(block))
+        idx = columns_of(block)
         fields = [self._field(name) for name in ("cross", "total", "dense", "zi", "zv", "scalars", "generator")]
         for _ in range(rounds):
-            kernel.draw_pairs(*fields, block.indptr, idx, block.values, positives, negatives, self.sampled_pairs)
+            pair_moments_sampled.draw(
+                *fields, block.indptr, idx, block.values, positives, negatives, self.sampled_pairs
+            )
 
     # -- merge ---------------------------------------------------------------------------------------
 
@@ -472,7 +399,7 @@ class MBA(Learner):
 
     def _weight_now(self, c: int) -> float:
         rho, clock = self._kernel_params[2:4]
-        n: float = kernel.weight_now(self._field("scalars"), c, rho, clock)
+        n: float = weight_now(self._field("scalars"), c, rho, clock)
         return n
 
     def _class_moments(self, c: int) -> tuple[float, Floats, Floats, Floats | None]:
@@ -532,8 +459,8 @@ class MBA(Learner):
         fed = [(gap, share)]
         fed += [(placed(other._field("table")[:, c * room + k]), other_faded) for k in range(int(theirs[KEPT + c]))]
         for row, factor in fed:
-            kept = int(scalars[KEPT + c])
-            scalars[KEPT + c] = sketch.feed(table, c * room, room, kept, row, math.sqrt(factor))
+            size = int(scalars[KEPT + c])
+            scalars[KEPT + c] = sketch.feed(table, c * room, room, size, row, math.sqrt(factor))
         self._recounted(other, c, n)
 
     def _take_pairs(self, other: Self, columns: Ints, placed: Callable[[Floats], Floats]) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
-from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, POSITIVES, ROWS
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, ROWS
 from aucstream.kernels.pairs import buffers
+from aucstream.kernels.pairs.buffers import extent
 from aucstream.kernels.random import below
+from aucstream.kernels.rows.arrival import LARGEST, LONGEST_ROW, admit_row, count_row
 from aucstream.kernels.rows.linear import axpy2, dot, dot2, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.kernels.weights.averages import SCALE_RESET, fold
 from aucstream.kernels.weights.example_weights import MOST, PLAIN
 from aucstream.learners._base.learner import Learner, learner
@@ -28,8 +28,6 @@ from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Slo
 SCALE, CUM, STEPS, SEEN_POS, SEEN_NEG, FILLED, REACH, LONGEST, HEAVIEST = range(9)
 HINGE, SQUARED = 0, 1
 LOSSES = {"hinge": HINGE, "squared": SQUARED}
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
-LONGEST_ROW = 1e140  # so is a longer row: |z|^2 must stay finite
 
 
 @jit_allocating
@@ -78,16 +76,15 @@ def slopes_squared(scores, y, weights, out):
 
 
 @jit
-def slopes_drawn(scores, y, weights, v, scale, slots, pool_idx, pool_val, generator, first, held, loss, out, partner):
+def slopes_drawn(scores, y, weights, v, scale, slots, pool_idx, pool_val, generator, first, rows, loss, out, partner):
     """Write to out (n,) the slope of each row's pair with a row drawn from the other class.
 
     Writes generator and partner (n,), the slots drawn.
     """
     for i in range(scores.size):
-        slot = first + below(generator, held)
+        slot = first + below(generator, rows)
         partner[i] = slot
-        start = slots[slot, buffers.START]
-        stop = start + slots[slot, buffers.LENGTH]
+        start, stop = extent(slots, slot)
         gap = scores[i] - scale * dot(pool_idx[start:stop], pool_val[start:stop], v)
         if y[i] <= 0.0:
             gap = -gap
@@ -114,8 +111,7 @@ def end_block(
     positive_share = negative_share = 0.0
     scores = np.empty(batch)
     for i in range(batch):
-        start = slots[first_row + i, buffers.START]
-        stop = start + slots[first_row + i, buffers.LENGTH]
+        start, stop = extent(slots, first_row + i)
         scores[i] = scalars[SCALE] * dot(pool_idx[start:stop], pool_val[start:stop], v)
         if block_y[i] > 0.0:
             positives += 1
@@ -132,26 +128,26 @@ def end_block(
             slopes_squared(scores, block_y, shares, slopes)
     else:
         seen, first = (SEEN_NEG, batch) if positives > 0 else (SEEN_POS, 0)
-        held = min(np.int64(scalars[seen]), batch)
-        if held > 0:
+        rows = min(np.int64(scalars[seen]), batch)
+        if rows > 0:
             pairs = float(batch)
             slopes_drawn(
                 scores, block_y, shares, v, scalars[SCALE], slots, pool_idx, pool_val, generator,
-                first, held, loss, slopes, partner,
+                first, rows, loss, slopes, partner,
             )  # fmt: skip
     if pairs > 0.0:
-        counted = min(mean if all_mean <= PLAIN else mean / all_mean, MOST)
-        move(v, u, scalars, slots, pool_idx, pool_val, counted * slopes, partner, pairs, unit, eta0, lam)
+        effective = min(mean if all_mean <= PLAIN else mean / all_mean, MOST)
+        move(v, u, scalars, slots, pool_idx, pool_val, effective * slopes, partner, pairs, unit, eta0, lam)
     for i in range(batch):
         own, first = (SEEN_POS, 0) if block_y[i] > 0.0 else (SEEN_NEG, batch)
-        held = min(np.int64(scalars[own]), batch)
+        rows = min(np.int64(scalars[own]), batch)
         scalars[own] += 1.0
-        slot = buffers.chosen_slot(generator, np.int64(scalars[own]), held, batch, buffers.RESERVOIR)
+        slot = buffers.chosen_slot(generator, np.int64(scalars[own]), rows, batch, buffers.RESERVOIR)
         if slot >= 0:  # the rows change places: nothing is copied
             for part in range(3):
-                here, there = slots[first_row + i, part], slots[first + slot, part]
-                slots[first_row + i, part] = there
-                slots[first + slot, part] = here
+                start = slots[first_row + i, part]
+                slots[first_row + i, part] = slots[first + slot, part]
+                slots[first + slot, part] = start
         slots[first_row + i, buffers.LENGTH] = 0
     scalars[FILLED] = 0.0
     scalars[HEAVIEST] = 0.0
@@ -173,13 +169,11 @@ def move(v, u, scalars, slots, pool_idx, pool_val, slopes, partner, pairs, unit,
         a = -eta * (slopes[i] / pairs) / unit / unit
         h = a / scalars[SCALE]
         slot = 2 * slopes.size + i
-        start = slots[slot, buffers.START]
-        stop = start + slots[slot, buffers.LENGTH]
+        start, stop = extent(slots, slot)
         axpy2(pool_idx[start:stop], pool_val[start:stop], h, v, scalars[CUM] * h, u)
         moved += abs(a)
         if partner[i] >= 0:
-            start = slots[partner[i], buffers.START]
-            stop = start + slots[partner[i], buffers.LENGTH]
+            start, stop = extent(slots, partner[i])
             axpy2(pool_idx[start:stop], pool_val[start:stop], -h, v, -scalars[CUM] * h, u)
             moved += abs(a)
     scalars[REACH] = abs(shrink) * scalars[REACH] + moved * scalars[LONGEST]
@@ -200,10 +194,7 @@ def step(
     score = scalars[SCALE] * vx
     if average != 0 and scalars[STEPS] > 0.0:
         score = (scalars[CUM] * vx - ux) / scalars[STEPS]
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     # The step to come, whatever rows fill the block: a row that could spoil it is not let in.
     top = max(scalars[LONGEST] * ratio, factor * length)
     heaviest = max(1.0, scalars[HEAVIEST], weight)
@@ -219,11 +210,7 @@ def step(
         and farthest / SCALE_RESET * max(1.0, abs(reached)) * max(1.0, top) < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     scalars[LONGEST] = top
     scalars[HEAVIEST] = heaviest
     if ratio != 1.0:

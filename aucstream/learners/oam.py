@@ -10,13 +10,12 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.pairs import buffers
-from aucstream.kernels.pairs.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
-from aucstream.kernels.rows.linear import dot, dot2, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.pairs.buffers import extent
+from aucstream.kernels.pairs.pairs import CANCELLED, move_along, products, square_gap
+from aucstream.kernels.rows.arrival import LARGEST, LONGEST_ROW, admit_row, count_row
+from aucstream.kernels.rows.linear import dot, dot2, norm, spread, wipe
 from aucstream.kernels.weights.averages import fold
 from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.learners._base.learner import Learner, learner
@@ -28,16 +27,13 @@ from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scr
 CUM, STEPS, SEEN_POS, SEEN_NEG, REACH, LONGEST = range(6)
 SEQ, GRA = 0, 1
 UPDATES = {"seq": SEQ, "gra": GRA}
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
-LONGEST_ROW = 1e140  # a longer row is refused: |z|^2 must stay finite
 
 
 @jit
-def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest):
+def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest):
     """Passive-aggressive steps on all pairs, in slot order; writes v, u, scalars; [OAM] Alg. 3."""
-    for slot in range(first, first + held):
-        start = slots[slot, buffers.START]
-        stop = start + slots[slot, buffers.LENGTH]
+    for slot in range(first, first + others):
+        start, stop = extent(slots, slot)
         xb, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
         loss = 1.0 - sign * (vx - vb)
         if loss <= 0.0:
@@ -56,16 +52,15 @@ def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, 
 
 
 @jit
-def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, held, largest):
+def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest):
     """One subgradient step on all pairs, margins of the old w; writes v, u, scalars; [OAM] Alg. 4.
 
     The second half of `dense` gathers the sum of z over the pairs within the margin.
     """
     d = v.size
     active = 0.0
-    for slot in range(first, first + held):
-        start = slots[slot, buffers.START]
-        stop = start + slots[slot, buffers.LENGTH]
+    for slot in range(first, first + others):
+        start, stop = extent(slots, slot)
         _, vb, bb = products(start, stop, pool_idx, pool_val, dense, v)
         if sign * (vx - vb) <= 1.0:
             active += 1.0
@@ -75,14 +70,11 @@ def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, 
     if active == 0.0:
         return
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         dense[d + j] += active * dense[j]
     h = sign * largest
     g = scalars[CUM] * h
-    for slot in range(first, first + held):
+    for slot in range(first, first + others):
         start = slots[slot, buffers.START]
         for k in range(start, start + slots[slot, buffers.LENGTH]):
             j = pool_idx[k]
@@ -90,10 +82,7 @@ def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, 
             u[j] += g * dense[d + j]
             dense[d + j] = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         v[j] += h * dense[d + j]
         u[j] += g * dense[d + j]
         dense[d + j] = 0.0
@@ -114,21 +103,18 @@ def step(
         score = vx
     elif scalars[STEPS] > 0.0:
         score = (scalars[CUM] * vx - ux) / scalars[STEPS]
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, first, sign = SEEN_POS, SEEN_NEG, capacity, 1.0
     else:
         own, other, first, sign = SEEN_NEG, SEEN_POS, 0, -1.0
-    held = min(np.int64(scalars[other]), capacity)
+    others = min(np.int64(scalars[other]), capacity)
     largest = C
     if count != 0:
         largest *= max(1.0, scalars[other] / capacity)
     largest = by_mean(ledger, y, weight) * largest / 2.0 / unit / unit
     top = max(scalars[LONGEST] * ratio, factor * length)
-    farthest = scalars[REACH] + held * largest * 2.0 * top
+    farthest = scalars[REACH] + others * largest * 2.0 * top
     if not (
         math.isfinite(vx)
         and math.isfinite(score)
@@ -137,71 +123,27 @@ def step(
         and farthest * (scalars[CUM] + 1.0) * max(1.0, top) < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     scalars[LONGEST] = top
     if ratio != 1.0:
         buffers.rescale(ratio, slots, pool_val)
     scalars[own] += 1.0
     buffers.offer(
-        generator,
-        idx,
-        x,
-        factor,
-        capacity - first,
-        np.int64(scalars[own]),
-        capacity,
-        policy,
-        slots,
-        pool_idx,
-        pool_val,
-    )
-    if held == 0:
+        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+    )  # fmt: skip
+    if others == 0:
         return score
     spread(idx, x, factor, dense)
     xx = (factor * length) * (factor * length)
     vx *= factor
     if update == SEQ:
         update_seq(
-            v,
-            u,
-            scalars,
-            dense,
-            slots,
-            pool_idx,
-            pool_val,
-            idx,
-            x,
-            factor,
-            xx,
-            vx,
-            sign,
-            first,
-            held,
-            largest,
-        )
+            v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest
+        )  # fmt: skip
     else:
         update_gra(
-            v,
-            u,
-            scalars,
-            dense,
-            slots,
-            pool_idx,
-            pool_val,
-            idx,
-            x,
-            factor,
-            xx,
-            vx,
-            sign,
-            first,
-            held,
-            largest,
-        )
+            v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest
+        )  # fmt: skip
     wipe(idx, x, dense)
     scalars[CUM] += 1.0
     scalars[STEPS] += 1.0

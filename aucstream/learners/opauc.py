@@ -10,9 +10,7 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.constraints import Ge, Gt
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.moments.moments import (
     add_full,
     add_mean,
@@ -25,15 +23,14 @@ from aucstream.kernels.moments.moments import (
     slope_full,
 )
 from aucstream.kernels.random import normal
-from aucstream.kernels.rows.linear import dot, inner, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.rows.arrival import LARGEST, admit_row, count_row
+from aucstream.kernels.rows.linear import dot, inner
 from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Program, Scratch, Table, Unit, Vector
 
 # layout of State.scalars; weights of the classes, updates, columns that rows have had
 N_POS, N_NEG, STEPS, WIDTH = range(4)
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 
 
 @jit
@@ -48,13 +45,10 @@ def _step_along(w, g, size, lam, unit):
 
 
 @jit
-def _commit(w, wbar, moved, scalars, ledger, y, weight, other, d, mean, rows):
-    """Take up the weights `moved` (d,) if there are rows to rank against; writes all but the moments."""
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
+def _commit(w, wbar, new, scalars, y, weight, other, d):
+    """Take up the weights `new` (d,) if there are rows to rank against; writes w, wbar, scalars."""
     scalars[WIDTH] = d
     if y > 0.0:
-        ledger[POSITIVES] += 1.0
         scalars[N_POS] += weight
     else:
         scalars[N_NEG] += weight
@@ -62,7 +56,7 @@ def _commit(w, wbar, moved, scalars, ledger, y, weight, other, d, mean, rows):
         return
     scalars[STEPS] += 1.0
     for j in range(d):
-        w[j] = moved[j]
+        w[j] = new[j]
         wbar[j] += (w[j] - wbar[j]) / scalars[STEPS]
 
 
@@ -75,10 +69,7 @@ def step_full(
     Returns the score of the output weights before it; NaN where the row was skipped.
     """
     score = dot(idx, x, wbar if average != 0 else w)
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    _, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, sign = N_POS, N_NEG, 1.0
         own_mean, own_M, other_mean, other_M = mean_pos, M_pos, mean_neg, M_neg
@@ -96,12 +87,12 @@ def step_full(
         math.isfinite(score) and reach < LARGEST and weight * inner(e, e) < LARGEST and scalars[own] + weight < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
+    count_row(ledger, score, y, weight, mean, rows)
     if ratio != 1.0:
         rescale_full(ratio, mean_pos[:d], M_pos)
         rescale_full(ratio, mean_neg[:d], M_neg)
     add_full(e, weight, scalars[own], own_mean, own_M)
-    _commit(w, wbar, g, scalars, ledger, y, weight, other, d, mean, rows)
+    _commit(w, wbar, g, scalars, y, weight, other, d)
     return score
 
 
@@ -165,10 +156,7 @@ def add_sketched(generator, idx, x, factor, weight, Z, r_sum):
         r[k] = root * (normal(generator) / math.sqrt(rank))
         r_sum[k] += r[k]
     for i in range(x.size):
-        if idx is None:
-            row = Z[i, :rank]
-        else:
-            row = Z[idx[i], :rank]
+        row = Z[i if idx is None else idx[i], :rank]
         value = factor * x[i]
         for k in range(rank):
             row[k] += value * r[k]
@@ -184,10 +172,7 @@ def step_sketched(
     Returns the score of the output weights before it; NaN where the row was skipped.
     """
     score = dot(idx, x, wbar if average != 0 else w)
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    _, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, sign = N_POS, N_NEG, 1.0
         own_mean, own_Z, own_r = mean_pos, Z_pos, r_pos
@@ -207,7 +192,7 @@ def step_sketched(
         math.isfinite(score) and reach < LARGEST and weight * inner(e, e) < LARGEST and scalars[own] + weight < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
+    count_row(ledger, score, y, weight, mean, rows)
     if ratio != 1.0:
         for j in range(d):
             rescale_mean(ratio, Z_pos[j])
@@ -216,7 +201,7 @@ def step_sketched(
         rescale_mean(ratio, mean_neg[:d])
     add_mean(e, weight, scalars[own], own_mean)
     add_sketched(generator, idx, x, factor, weight, own_Z, own_r)
-    _commit(w, wbar, g, scalars, ledger, y, weight, other, d, mean, rows)
+    _commit(w, wbar, g, scalars, y, weight, other, d)
     return score
 
 

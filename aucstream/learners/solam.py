@@ -10,15 +10,13 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Gt, InfinityAllowed
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
+from aucstream.kernels.rows.arrival import LARGEST, RECOUNT, count_row
 from aucstream.kernels.rows.linear import norm
 from aucstream.kernels.weights import l1ball
 from aucstream.kernels.weights.saddle import (
     GSUM,
-    LARGEST,
     POSITIVE,
-    RECOUNT,
     SCALE,
     SIZE,
     STEPS,
@@ -51,14 +49,14 @@ def step_l1(
     )
     if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, ball[l1ball.GAM]) < LARGEST):
         return math.nan
-    calibrate(ledger, score, y, weight)
+    count_row(ledger, score, y, weight, mean, rows)
     ball[l1ball.GAM] += gamma
     ball[l1ball.PSI] += gamma * ball[l1ball.TH]
     l1ball.move(idx, x, step, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
     bound = R * kappa if kappa > 0.0 else R
     radius = R if kappa > 0.0 or scale == 0.0 else R / scale
     l1ball.project(radius, x.size, z, total, gam_at, psi_at, heap_key, heap_idx, ball)
-    commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
+    commit(scalars, y, weight, gamma, a, b, alpha, bound)
     if scalars[STEPS] % RECOUNT == 0.0:
         l1ball.settle(z, total, gam_at, psi_at, ball)
     return score

@@ -10,14 +10,13 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, Le
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit, jit_allocating
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.pairs import buffers
-from aucstream.kernels.pairs.window import SINCE, SMALLEST_STEP, due, held, take
+from aucstream.kernels.pairs.buffers import extent
+from aucstream.kernels.pairs.window import SINCE, SMALLEST_STEP, due, take, window_size
 from aucstream.kernels.random import below
+from aucstream.kernels.rows.arrival import RECOUNT, admit_row, count_row
 from aucstream.kernels.rows.linear import axpy, axpy2, dot, dot2, inner, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
 from aucstream.kernels.weights.averages import SCALE_RESET
 from aucstream.kernels.weights.example_weights import by_share
 from aucstream.learners._base.learner import learner
@@ -30,8 +29,7 @@ from aucstream.learners._families.windowed import Windowed
 # step stays finite; ROWS_*: rows behind the weights N_*
 SNAPSHOTS, STEPS, SCALE, DRIFT, CUM, DRIFT_CUM, N_POS, N_NEG = range(3, 11)
 V_POS, V_NEG, M_POS, M_NEG, T_POS, T_NEG, REACH, LONGEST, FULL_NORM, HEAVIEST, ROWS_POS, ROWS_NEG = range(11, 23)
-RECOUNT = 65_536  # arrivals between two recounts of tracked products: rounding drift, not approximation
-LARGEST = 1e285  # a step that may bring a state entry beyond this is refused before it is written
+LARGEST_ENTRY = 1e285  # a step that may bring a state entry beyond this is refused
 
 
 @jit
@@ -39,7 +37,7 @@ def bounded(reach, top, mass):
     """Return whether all stays finite with |w| <= reach, |x| <= top, `mass` iterates and rows in sums."""
     slope = 8.0 * reach * top + 2.0  # at least |c| of any G(w; z) - G(wt; z) = c x
     long = max(1.0, top)
-    return slope * long * long * mass < LARGEST and reach * mass < LARGEST
+    return slope * long * long * mass < LARGEST_ENTRY and reach * mass < LARGEST_ENTRY
 
 
 @jit
@@ -92,8 +90,7 @@ def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights
     at_neg = scalars[V_NEG] / scalars[N_NEG]
     full[:] = 0.0
     for i in range(rows):
-        a = slots[i, buffers.START]
-        b = a + slots[i, buffers.LENGTH]
+        a, b = extent(slots, i)
         s = dot(pool_idx[a:b], pool_val[a:b], v)
         c = 2.0 * (1.0 - p) * (s - at_neg - 1.0) if labels[i] > 0.0 else 2.0 * p * (s - at_pos + 1.0)
         axpy(pool_idx[a:b], pool_val[a:b], c * weights[i] / mass, full)
@@ -103,8 +100,7 @@ def take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights
     scalars[M_POS] = 0.0
     scalars[M_NEG] = 0.0
     for i in range(rows):
-        a = slots[i, buffers.START]
-        b = a + slots[i, buffers.LENGTH]
+        a, b = extent(slots, i)
         scalars[M_POS if labels[i] > 0.0 else M_NEG] += weights[i] * dot(pool_idx[a:b], pool_val[a:b], full)
     scalars[REACH] = norm(v)
     scalars[FULL_NORM] = norm(full)
@@ -124,8 +120,7 @@ def class_sums(sums_pos, sums_neg, v, scalars, labels, weights, slots, pool_idx,
     for at in (N_POS, N_NEG, ROWS_POS, ROWS_NEG, V_POS, V_NEG, HEAVIEST):
         scalars[at] = 0.0
     for i in range(rows):
-        a = slots[i, buffers.START]
-        b = a + slots[i, buffers.LENGTH]
+        a, b = extent(slots, i)
         scalars[HEAVIEST] = max(scalars[HEAVIEST], weights[i])
         if labels[i] > 0.0:
             scalars[N_POS] += weights[i]
@@ -183,7 +178,7 @@ def descend(v, u, full, last, sums_pos, sums_neg, scalars, idx, x, factor, y, et
 
 
 @jit
-def carried(scalars, y, weight):
+def row_weight(scalars, y, weight):
     """Return what the weight of a row of the class sums, or of one like them, multiplies its step by."""
     if y > 0.0:
         return by_share(weight, scalars[ROWS_POS], scalars[N_POS], scalars[ROWS_NEG], scalars[N_NEG])
@@ -215,10 +210,7 @@ def step(
         v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator, ledger,
         idx, x, beta, beta1, eta, refresh_frac, inner_steps, dense, kappa,
     )  # fmt: skip
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    ratio = restart_ratio(ledger, scale, rows, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     top = max(scalars[LONGEST] * ratio, factor * length)
     heaviest = max(scalars[HEAVIEST], weight)
     own = eta / unit / unit * heaviest  # no step of this arrival is longer
@@ -227,13 +219,9 @@ def step(
     mass = scalars[STEPS] + 1.0 + scalars[N_POS] + scalars[N_NEG] + (labels.size + 1.0) * heaviest
     travelled = scalars[DRIFT_CUM] + scalars[DRIFT] + inner_steps * own
     # 2: what rounding may add to a bound that is asked for again below
-    if not (math.isfinite(score) and bounded(2.0 * reach, top, mass) and travelled < LARGEST):
+    if not (math.isfinite(score) and bounded(2.0 * reach, top, mass) and travelled < LARGEST_ENTRY):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     if ratio != 1.0:
         fold(v, u, full, scalars)
         for j in range(v.size):
@@ -262,21 +250,20 @@ def step(
             axpy(idx, x, weight * factor, sums_neg)
         if scalars[N_POS] == 0.0 or scalars[N_NEG] == 0.0:
             return score
-    window = held(scalars, labels)
+    window = window_size(scalars, labels)
     if due(scalars, labels, refresh_frac):
         take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, window)
     descend(
         v, u, full, last, sums_pos, sums_neg, scalars, idx, x, factor, y,
-        carried(scalars, y, weight) * eta, unit, beta, beta1, dense,
+        row_weight(scalars, y, weight) * eta, unit, beta, beta1, dense,
     )  # fmt: skip
     if scalars[SNAPSHOTS] > 0.0:
         for _ in range(inner_steps - 1):
             i = below(generator, window)
-            a = slots[i, buffers.START]
-            b = a + slots[i, buffers.LENGTH]
+            a, b = extent(slots, i)
             descend(
                 v, u, full, last, sums_pos, sums_neg, scalars, pool_idx[a:b], pool_val[a:b], 1.0, labels[i],
-                carried(scalars, labels[i], weights[i]) * eta, unit, beta, beta1, dense,
+                row_weight(scalars, labels[i], weights[i]) * eta, unit, beta, beta1, dense,
             )  # fmt: skip
     average(v, u, scalars, dense)
     if scalars[STEPS] % RECOUNT == 0.0:
@@ -308,11 +295,10 @@ def finite_sum(
     n = labels.size
     class_sums(sums_pos, sums_neg, v, scalars, labels, weights, slots, pool_idx, pool_val, n)
     settle(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, generator)
-    taken = True
+    complete = True
     for i in range(n):  # SPAM with the moments of the set
-        a = slots[i, buffers.START]
-        b = a + slots[i, buffers.LENGTH]
-        taken &= descend(
+        a, b = extent(slots, i)
+        complete &= descend(
             v, u, full, last, sums_pos, sums_neg, scalars, pool_idx[a:b], pool_val[a:b], 1.0, labels[i],
             1.0 / math.sqrt(i + 1.0), unit, beta, beta1, dense,
         )  # fmt: skip
@@ -324,16 +310,15 @@ def finite_sum(
         take_snapshot(v, u, full, last, sums_pos, sums_neg, scalars, labels, weights, slots, pool_idx, pool_val, n)
         for _ in range(n):
             i = below(generator, n)
-            a = slots[i, buffers.START]
-            b = a + slots[i, buffers.LENGTH]
-            taken &= descend(
+            a, b = extent(slots, i)
+            complete &= descend(
                 v, u, full, last, sums_pos, sums_neg, scalars, pool_idx[a:b], pool_val[a:b], 1.0, labels[i],
                 eta, unit, beta, beta1, dense,
             )  # fmt: skip
     fold(v, u, full, scalars)
     for j in range(v.size):
         u[j] = -n * v[j]
-    return taken
+    return complete
 
 
 class State(NamedTuple):

@@ -96,7 +96,7 @@ class Fixed:
         if self.scaling.scheduled:
             rows = rows.with_values(self.scaling.forward(rows, self.kinds)[0])
         out = np.empty((len(rows), self.features))
-        self.kind._block(rows.indptr, rows.indices, rows.values, *self._arguments, out)
+        self.kind._block(rows.indptr, rows.indices, rows.values, out, *self._arguments)
         return _dense(out, block.y, block.weights)
 
     def forward_row(self, idx: Ints | None, val: Floats) -> Floats:

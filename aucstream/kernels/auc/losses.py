@@ -11,14 +11,14 @@ LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 
 
 
 @jit
-def judge_one(sums, sign, score, slope, intercept, given):
-    """Add one row to `sums`; `given` is the probability it was answered with, NaN: that of the calibration.
+def judge_one(sums, sign, score, slope, intercept, prior):
+    """Add one row to `sums`; `prior` is the probability it was answered with, NaN: that of the calibration.
 
     Returns 1; 0, and adds nothing, where the score is not finite.
     """
     if not math.isfinite(score):
         return 0
-    p = given
+    p = prior
     if p != p:
         z = slope * score + intercept
         if z >= 0.0:
@@ -33,9 +33,9 @@ def judge_one(sums, sign, score, slope, intercept, given):
 
 
 @jit
-def judge(sums, signs, scores, slope, intercept, given):
-    """Add rows to `sums`, float64 (2,), in order; returns how many. `given` is as in `judge_one`, or empty."""
+def judge(sums, signs, scores, slope, intercept, prior):
+    """Add rows to `sums`, float64 (2,), in order; returns how many. `prior` is as in `judge_one`, or empty."""
     judged = 0
     for i in range(signs.size):
-        judged += judge_one(sums, signs[i], scores[i], slope, intercept, given[i] if given.size else math.nan)
+        judged += judge_one(sums, signs[i], scores[i], slope, intercept, prior[i] if prior.size else math.nan)
     return judged

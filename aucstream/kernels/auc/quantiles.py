@@ -95,14 +95,14 @@ def compress(values, counts, size, tolerance):
     for i in range(size):
         counts[i, BAND] = _band(counts[i, SPREAD], tolerance)
     out = size - 1
-    kept = size - 1  # the entry that is next to the right; it will be written at `out`
-    gap = counts[kept, GAP]
+    right = size - 1  # the entry that is next to the right; it will be written at `out`
+    gap = counts[right, GAP]
     i = size - 2
     while i > 0:
         merged = False
         band = counts[i, BAND]
-        if band <= counts[kept, BAND]:
-            room = tolerance - counts[kept, SPREAD] - gap
+        if band <= counts[right, BAND]:
+            room = tolerance - counts[right, SPREAD] - gap
             mass = counts[i, GAP] + counts[i, AT]
             j = i - 1
             while j > 0 and counts[j, BAND] < band and mass <= room:
@@ -113,12 +113,12 @@ def compress(values, counts, size, tolerance):
                 i = j
                 merged = True
         if not merged:
-            _put(values, counts, out, kept, gap)
+            _put(values, counts, out, right, gap)
             out -= 1
-            kept = i
+            right = i
             gap = counts[i, GAP]
             i -= 1
-    _put(values, counts, out, kept, gap)
+    _put(values, counts, out, right, gap)
     shift = out - 1
     if shift > 0:
         for k in range(out, size):

@@ -36,10 +36,7 @@ def deviation(idx, x, factor, ratio, m, e):
     for j in range(e.size):
         e[j] = -ratio * m[j]
     for k in range(x.size):
-        if idx is None:
-            e[k] += factor * x[k]
-        else:
-            e[idx[k]] += factor * x[k]
+        e[k if idx is None else idx[k]] += factor * x[k]
 
 
 @jit

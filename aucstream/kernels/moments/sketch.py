@@ -35,42 +35,42 @@ def shrink(table, first, room):
                     gram[a, b] += f * row[b]
     squares, vectors = largest(gram, half)
     cut = max(0.0, squares[half])
-    kept = 0
+    count = 0
     turn = np.zeros((room, half))
     for a in range(half):
         if squares[a] - cut > ROUNDING * squares[0]:
             f = math.sqrt((squares[a] - cut) / squares[a])
             for b in range(room):
-                turn[b, kept] = f * vectors[a, b]
-            kept += 1
-    turned = np.empty(kept)
+                turn[b, count] = f * vectors[a, b]
+            count += 1
+    product = np.empty(count)
     for j in range(table.shape[0]):
         row = table[j, first : first + room]
-        turned[:] = 0.0
+        product[:] = 0.0
         for a in range(room):
             f = row[a]
             if f != 0.0:
-                for b in range(kept):
-                    turned[b] += f * turn[a, b]
+                for b in range(count):
+                    product[b] += f * turn[a, b]
         row[:] = 0.0
-        row[:kept] = turned
-    return kept
+        row[:count] = product
+    return count
 
 
 @jit
-def feed(table, first, room, kept, e, factor):
-    """Take `factor` e as a row of the sketch that holds `kept`; returns how many it holds then. Writes table.
+def feed(table, first, room, count, e, factor):
+    """Take `factor` e as a row of the sketch that holds `count`; returns the new count. Writes table.
 
     A row of zeros takes no place.
     """
     anything = False
     for j in range(e.size):
-        table[j, first + kept] = factor * e[j]
-        anything = anything or table[j, first + kept] != 0.0
+        table[j, first + count] = factor * e[j]
+        anything = anything or table[j, first + count] != 0.0
     if not anything:
-        return kept
-    if kept + 1 < room:
-        return kept + 1
+        return count
+    if count + 1 < room:
+        return count + 1
     return shrink(table, first, room)
 
 

@@ -20,10 +20,17 @@ POLICIES = {"reservoir": RESERVOIR, "fifo": FIFO, "random": RANDOM}
 
 
 @jit
-def chosen_slot(generator, seen, held, capacity, policy):
+def extent(slots, slot):
+    """Return where the row of a slot begins and ends in the pool."""
+    start = slots[slot, START]
+    return start, start + slots[slot, LENGTH]
+
+
+@jit
+def chosen_slot(generator, seen, size, capacity, policy):
     """Return the slot for the `seen`-th offer (from 1), or -1 to decline; one draw once full."""
-    if held < capacity:
-        return held
+    if size < capacity:
+        return size
     if policy == FIFO:
         return (seen - 1) % capacity
     if policy == RANDOM:
@@ -48,10 +55,7 @@ def store(slot, idx, x, factor, slots, pool_idx, pool_val):
     start = slots[slot, START]
     slots[slot, LENGTH] = n
     for k in range(n):
-        if idx is None:
-            pool_idx[start + k] = k
-        else:
-            pool_idx[start + k] = idx[k]
+        pool_idx[start + k] = k if idx is None else idx[k]
         pool_val[start + k] = factor * x[k]
 
 

@@ -1,7 +1,7 @@
 """Pairs of a row x at hand and a buffered row b, through z = x - b; O(nnz) each, nothing formed.
 
-`dense` (>= d,) is zero between rows; `spread` writes `factor x` into it, `wipe` clears it again, and the
-functions between them leave it as they found it. b is `pool_idx[start:stop]`, `pool_val[start:stop]`.
+`dense` (>= d,) is zero between rows; `kernels.rows.linear.spread` writes `factor x` into it, `wipe` clears it again,
+and the functions between them leave it as it was. b is `pool_idx[start:stop]`, `pool_val[start:stop]`.
 """
 
 from __future__ import annotations
@@ -9,26 +9,6 @@ from __future__ import annotations
 from aucstream.kernels.jit import jit
 
 CANCELLED = 1e-3  # |x - b|^2 below this share of |x|^2 + |b|^2 is summed directly: keeps 13 digits
-
-
-@jit
-def spread(idx, x, factor, dense):
-    """Write factor x into `dense`."""
-    for k in range(x.size):
-        if idx is None:
-            dense[k] = factor * x[k]
-        else:
-            dense[idx[k]] = factor * x[k]
-
-
-@jit
-def wipe(idx, x, dense):
-    """Clear the coordinates of x in `dense` (written)."""
-    for k in range(x.size):
-        if idx is None:
-            dense[k] = 0.0
-        else:
-            dense[idx[k]] = 0.0
 
 
 @jit
@@ -77,10 +57,7 @@ def square_gap(idx, x, factor, xx, xb, bb, start, stop, pool_idx, pool_val, dens
         total += e * e
         dense[j] = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         e = dense[j]
         total += e * e
         dense[j] = factor * x[k]
@@ -97,10 +74,7 @@ def move_along(idx, x, factor, h, g, start, stop, pool_idx, pool_val, dense, v, 
         u[j] += g * e
         dense[j] = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         e = dense[j]
         v[j] += h * e
         u[j] += g * e

@@ -10,22 +10,19 @@ import math
 
 import numpy as np
 
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
 from aucstream.kernels.pairs import buffers
-from aucstream.kernels.pairs.pairs import CANCELLED, move_along, products, spread, square_gap, wipe
+from aucstream.kernels.pairs.buffers import extent
+from aucstream.kernels.pairs.pairs import CANCELLED, move_along, products, square_gap
 from aucstream.kernels.random import below
-from aucstream.kernels.rows.linear import dot, dot2, norm
-from aucstream.kernels.rows.row_scale import next_scale, restart_ratio, store_scale
+from aucstream.kernels.rows.arrival import LARGEST, LONGEST_ROW, admit_row, count_row
+from aucstream.kernels.rows.linear import dot, dot2, norm, spread, wipe
 from aucstream.kernels.weights.averages import SCALE_RESET, fold
 
 # layout of State.scalars: q, r-count, a-count of Algorithm 1; rows offered to each buffer; upper
 # bounds of |w| and of a buffered row's norm, which show beforehand that a step stays finite
 SCALE, CUM, STEPS, AVERAGED, RCOUNT, ACOUNT, SEEN_POS, SEEN_NEG, REACH, LONGEST = range(10)
 PROX, HINGE, SQUARED = 0, 1, 2  # proximal step of the hinge; gradient steps of the hinge, of its square
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
-LONGEST_ROW = 1e140  # a longer row is refused: |z|^2 must stay finite
 
 
 @jit
@@ -86,8 +83,7 @@ def replay_pairs(
     for _ in range(count):
         i = below(generator, positives)
         j = capacity + below(generator, negatives)
-        a = slots[i, buffers.START]
-        b = a + slots[i, buffers.LENGTH]
+        a, b = extent(slots, i)
         idx, x = pool_idx[a:b], pool_val[a:b]
         length = norm(x)
         spread(idx, x, 1.0, dense)
@@ -113,10 +109,7 @@ def step(
     score = scalars[SCALE] * vx
     if scalars[AVERAGED] > 0.0:
         score = (scalars[CUM] * vx - ux) / scalars[AVERAGED]
-    length = norm(x)
-    scale, factor, mean, rows = next_scale(ledger, length, kappa)
-    unit = scale if kappa == 0.0 and scale > 0.0 else 1.0
-    ratio = restart_ratio(ledger, scale, rows, kappa)
+    length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     top = max(scalars[LONGEST] * ratio, factor * length)
     # no step lengthens w by more than eta |z|: that of the squared hinge ends between w and margin 1
     farthest = (fresh * weight + replay) / (lam * (scalars[STEPS] + 1.0 + t0)) / unit / unit * 2.0 * top
@@ -129,24 +122,21 @@ def step(
         and farthest / SCALE_RESET * max(1.0, sums) * max(1.0, top) < LARGEST
     ):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
-    ledger[ROWS] += 1.0
+    count_row(ledger, score, y, weight, mean, rows)
     scalars[LONGEST] = top
     if ratio != 1.0:
         buffers.rescale(ratio, slots, pool_val)
     if y > 0.0:
-        ledger[POSITIVES] += 1.0
         own, seen, first, sign = SEEN_POS, SEEN_NEG, capacity, 1.0
     else:
         own, seen, first, sign = SEEN_NEG, SEEN_POS, 0, -1.0
-    held = min(np.int64(scalars[seen]), capacity)
-    if held > 0 and fresh > 0:
+    others = min(np.int64(scalars[seen]), capacity)
+    if others > 0 and fresh > 0:
         spread(idx, x, factor, dense)
         xx = (factor * length) * (factor * length)
         vx *= factor
         for _ in range(fresh):
-            j = first + below(generator, held)
+            j = first + below(generator, others)
             start = slots[j, buffers.START]
             vx = step_pair(
                 v, u, scalars, dense, pool_idx, pool_val,
@@ -156,36 +146,11 @@ def step(
         wipe(idx, x, dense)
     scalars[own] += 1.0
     buffers.offer(
-        generator,
-        idx,
-        x,
-        factor,
-        capacity - first,
-        np.int64(scalars[own]),
-        capacity,
-        policy,
-        slots,
-        pool_idx,
-        pool_val,
-    )
+        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+    )  # fmt: skip
     replay_pairs(
-        v,
-        u,
-        scalars,
-        dense,
-        slots,
-        pool_idx,
-        pool_val,
-        generator,
-        replay,
-        lam,
-        t0,
-        rskip,
-        askip,
-        capacity,
-        loss,
-        unit,
-    )
+        v, u, scalars, dense, slots, pool_idx, pool_val, generator, replay, lam, t0, rskip, askip, capacity, loss, unit
+    )  # fmt: skip
     return score
 
 

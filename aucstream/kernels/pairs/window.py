@@ -13,12 +13,12 @@ import numpy as np
 from aucstream.kernels.jit import jit
 from aucstream.kernels.pairs.buffers import LENGTH, START, store
 
-ARRIVALS, SINCE, HELD_POS = range(3)  # rows taken; those since the last solve; positives in the window
+ARRIVALS, SINCE, WINDOW_POS = range(3)  # rows taken; those since the last solve; positives in the window
 SMALLEST_STEP = 16  # arrivals between two solves at least
 
 
 @jit
-def held(scalars, labels):
+def window_size(scalars, labels):
     """Return the number of rows in the window."""
     return min(np.int64(scalars[ARRIVALS]), labels.size)
 
@@ -28,9 +28,9 @@ def take(idx, x, factor, y, scalars, slots, pool_idx, pool_val, labels):
     """Put `factor x` in the oldest slot and return it; writes all from scalars on."""
     slot = np.int64(scalars[ARRIVALS]) % labels.size
     if labels[slot] > 0.0:
-        scalars[HELD_POS] -= 1.0
+        scalars[WINDOW_POS] -= 1.0
     if y > 0.0:
-        scalars[HELD_POS] += 1.0
+        scalars[WINDOW_POS] += 1.0
     labels[slot] = y
     store(slot, idx, x, factor, slots, pool_idx, pool_val)
     scalars[ARRIVALS] += 1.0
@@ -41,9 +41,9 @@ def take(idx, x, factor, y, scalars, slots, pool_idx, pool_val, labels):
 @jit
 def due(scalars, labels, refresh_frac):
     """Return whether enough has arrived since the last solve and both classes are in the window."""
-    rows = held(scalars, labels)
+    rows = window_size(scalars, labels)
     enough = scalars[SINCE] >= max(SMALLEST_STEP, math.floor(refresh_frac * rows))
-    return enough and 0.0 < scalars[HELD_POS] < rows
+    return enough and 0.0 < scalars[WINDOW_POS] < rows
 
 
 @jit

@@ -107,15 +107,6 @@ def axpy(idx, x, c, w):
 
 
 @jit
-def all_finite(values):
-    """Return whether no entry of `values` (n,) is NaN or infinite."""
-    total = 0.0
-    for k in range(values.size):
-        total += values[k] * 0.0
-    return total == 0.0
-
-
-@jit
 def dot2(idx, x, v, u):
     """Return (x'v, x'u) in one pass, each summed exactly as `dot` does."""
     n = x.size
@@ -166,3 +157,17 @@ def axpy2(idx, x, c, v, e, u):
         for k in range(x.size):
             v[idx[k]] += c * x[k]
             u[idx[k]] += e * x[k]
+
+
+@jit
+def spread(idx, x, factor, dense):
+    """Write factor x into `dense`."""
+    for k in range(x.size):
+        dense[k if idx is None else idx[k]] = factor * x[k]
+
+
+@jit
+def wipe(idx, x, dense):
+    """Clear the coordinates of x in `dense` (written)."""
+    for k in range(x.size):
+        dense[k if idx is None else idx[k]] = 0.0

@@ -12,7 +12,9 @@ import math
 import numpy as np
 
 from aucstream.kernels.jit import jit, jit_allocating
+from aucstream.kernels.loops import map_loop
 from aucstream.kernels.rows.finite import all_finite
+from aucstream.kernels.rows.linear import spread, wipe
 
 
 @jit_allocating
@@ -26,10 +28,7 @@ def pick(idx, x, place, idx_out, x_out):
     n = 0
     ascending = True
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         if j < place.size and place[j] >= 0:
             idx_out[n] = place[j]
             x_out[n] = x[k]
@@ -69,10 +68,7 @@ def distances(idx, x, centres, squares, out):
     for i in range(out.size):
         out[i] = 0.0 if complete else squares[i]
     for k in range(x.size):
-        if idx is None:
-            line = centres[k]
-        else:
-            line = centres[idx[k]]
+        line = centres[k if idx is None else idx[k]]
         v = x[k]
         if complete:
             for i in range(out.size):
@@ -99,15 +95,7 @@ def kernel_row(idx, x, centres, squares, root, near, bandwidth, out):
             out[f] += near[i] * line[f]
 
 
-@jit
-def kernel_block(indptr, idx, val, centres, squares, root, near, bandwidth, out):
-    """`kernel_row` of each row; writes near (m,), out (n, r)."""
-    for i in range(out.shape[0]):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            kernel_row(None, val[a:b], centres, squares, root, near, bandwidth, out[i])
-        else:
-            kernel_row(idx[a:b], val[a:b], centres, squares, root, near, bandwidth, out[i])
+kernel_block = map_loop(kernel_row)
 
 
 @jit
@@ -118,10 +106,7 @@ def projected(idx, x, table, offsets, out):
     for k in range(x.size):
         if x[k] == 0.0:
             continue
-        if idx is None:
-            line = table[k]
-        else:
-            line = table[idx[k]]
+        line = table[k if idx is None else idx[k]]
         v = x[k]
         for f in range(out.size):
             out[f] += v * line[f]
@@ -138,15 +123,7 @@ def cosine_row(idx, x, table, offsets, size, out):
         out[f] = size * math.cos(out[f])
 
 
-@jit
-def cosine_block(indptr, idx, val, table, offsets, size, out):
-    """`cosine_row` of each row; writes out (n, features)."""
-    for i in range(out.shape[0]):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            cosine_row(None, val[a:b], table, offsets, size, out[i])
-        else:
-            cosine_row(idx[a:b], val[a:b], table, offsets, size, out[i])
+cosine_block = map_loop(cosine_row)
 
 
 @jit
@@ -160,15 +137,7 @@ def tanh_row(idx, x, table, offsets, out):
         out[f] = math.tanh(out[f])
 
 
-@jit
-def tanh_block(indptr, idx, val, table, offsets, out):
-    """`tanh_row` of each row; writes out (n, features)."""
-    for i in range(out.shape[0]):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            tanh_row(None, val[a:b], table, offsets, out[i])
-        else:
-            tanh_row(idx[a:b], val[a:b], table, offsets, out[i])
+tanh_block = map_loop(tanh_row)
 
 
 @jit
@@ -177,29 +146,13 @@ def threshold_row(idx, x, columns, thresholds, dense, out):
     if not all_finite(x):
         out[:] = math.nan
         return
-    for k in range(x.size):
-        if idx is None:
-            dense[k] = x[k]
-        else:
-            dense[idx[k]] = x[k]
+    spread(idx, x, 1.0, dense)
     for f in range(out.size):
         out[f] = 1.0 if dense[columns[f]] > thresholds[f] else 0.0
-    for k in range(x.size):
-        if idx is None:
-            dense[k] = 0.0
-        else:
-            dense[idx[k]] = 0.0
+    wipe(idx, x, dense)
 
 
-@jit
-def threshold_block(indptr, idx, val, columns, thresholds, dense, out):
-    """`threshold_row` of each row; writes out (n, features)."""
-    for i in range(out.shape[0]):
-        a, b = indptr[i], indptr[i + 1]
-        if idx is None:
-            threshold_row(None, val[a:b], columns, thresholds, dense, out[i])
-        else:
-            threshold_row(idx[a:b], val[a:b], columns, thresholds, dense, out[i])
+threshold_block = map_loop(threshold_row)
 
 
 @jit

@@ -58,6 +58,14 @@ def store_scale(ledger, mean, rows):
 
 
 @jit
+def count_label(ledger, y):
+    """Count a row by its label; writes ledger."""
+    ledger[ROWS] += 1.0
+    if y > 0.0:
+        ledger[POSITIVES] += 1.0
+
+
+@jit
 def restart_ratio(ledger, scale, rows, kappa):
     """Return kappa_t over the one before where `next_scale` starts anew, else 1; reads the old ledger.
 
@@ -93,7 +101,5 @@ def scale_rows(indptr, val, y, factors, scaled, ledger, longest, kappa):
             scaled[k] = factor * val[k]
         if kappa == 0.0 and scale > 0.0:
             unit = scale
-        ledger[ROWS] += 1.0
-        if y[i] > 0.0:
-            ledger[POSITIVES] += 1.0
+        count_label(ledger, y[i])
     return unit

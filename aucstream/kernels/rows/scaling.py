@@ -138,10 +138,7 @@ def observe_columns(idx, x, sparse, kinds, columns, s):
     if sparse:
         s[SPARSE_ROWS] += 1.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         if kinds[j] == INDICATOR or (sparse and x[k] == 0.0):
             continue  # a zero that is written out counts as the absent ones do
         if sparse:
@@ -202,10 +199,7 @@ def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s
     if standard and not sparse:
         first = alike(indptr, idx)
         for k in range(indptr[1] if first > 0 else 0):
-            if idx is None:
-                j = k
-            else:
-                j = idx[k]
+            j = k if idx is None else idx[k]
             if kinds[j] != INDICATOR:
                 enter_all(j, val, k, indptr[1], scores[:first], columns)
         for i in range(first):
@@ -299,10 +293,7 @@ def forward_row(idx, x, standard, centred, kind, kinds, columns, s, out):
     """Write the scaled row to out (n,); return its norm before division."""
     if standard:
         for k in range(x.size):
-            if idx is None:
-                j = k
-            else:
-                j = idx[k]
+            j = k if idx is None else idx[k]
             out[k] = scaled(x[k], j, centred, kinds, columns)
     else:
         for k in range(x.size):
@@ -321,42 +312,36 @@ def rows_until_change(s):
 
 
 @jit
-def take_row(idx, x, standard, centred, kind, kinds, columns, s, out, kept):
+def take_row(idx, x, standard, centred, kind, kinds, columns, s, out, backup):
     """Write the scaled row to out (n,) and take the row into the estimates; `give_back` undoes that.
 
     Returns False, and writes nothing, where the applied values change before this row. Writes columns, s,
-    out and what the estimates were to kept (SIZE + ESTIMATES n,).
+    out and what the estimates were to backup (SIZE + ESTIMATES n,).
     """
     if rows_until_change(s) == 1.0:
         return False
     for m in range(SIZE):
-        kept[m] = s[m]
+        backup[m] = s[m]
     if standard:
         for k in range(x.size):
-            if idx is None:
-                j = k
-            else:
-                j = idx[k]
+            j = k if idx is None else idx[k]
             for m in range(ESTIMATES):
-                kept[SIZE + ESTIMATES * k + m] = columns[j, m]
+                backup[SIZE + ESTIMATES * k + m] = columns[j, m]
     length = forward_row(idx, x, standard, centred, kind, kinds, columns, s, out)
     observe_row(idx, x, False, standard, length, kinds, columns, s)
     return True
 
 
 @jit
-def give_back(idx, n, standard, columns, s, kept):
+def give_back(idx, n, standard, columns, s, backup):
     """Restore the estimates as they were before `take_row` of a row of n values; writes columns, s."""
     for m in range(SIZE):
-        s[m] = kept[m]
+        s[m] = backup[m]
     if standard:
         for k in range(n - 1, -1, -1):
-            if idx is None:
-                j = k
-            else:
-                j = idx[k]
+            j = k if idx is None else idx[k]
             for m in range(ESTIMATES):
-                columns[j, m] = kept[SIZE + ESTIMATES * k + m]
+                columns[j, m] = backup[SIZE + ESTIMATES * k + m]
 
 
 @jit

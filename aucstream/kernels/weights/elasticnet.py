@@ -33,10 +33,7 @@ def signed_sums(idx, x, z):
     first = 0.0
     second = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         first += x[k] * z[j]
         second += x[k] * l1ball.sign_of(z[j])
     return first, second
@@ -47,10 +44,7 @@ def largest(idx, x, ratio, sums_pos, sums_neg):
     """Return the largest magnitude in the class sums times `ratio`, over a row's columns."""
     top = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         top = max(top, abs(sums_pos[j]), abs(sums_neg[j]))
     return ratio * top
 
@@ -61,10 +55,7 @@ def move(idx, x, c, z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap
     th, gam, psi = ball[TH], ball[GAM], ball[PSI]
     mass = live = zsum_pos = zsum_neg = sign_pos = sign_neg = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         change = c * x[k]
         if change == 0.0:
             continue

@@ -17,7 +17,7 @@ MOST = 2.0
 
 
 @jit
-def counted(weight, mean, excess):
+def effective_weight(weight, mean, excess):
     """Return what a weight counts where the rows of its class weigh `mean`, and a mean step `excess` times eta."""
     most, divisor = MOST * max(1.0, mean), max(1.0, excess)
     if excess <= PLAIN:
@@ -37,7 +37,7 @@ def by_share(weight, rows, mass, other_rows, other_mass):
     excess = mean
     if other_rows > 0.0:
         excess = mass / (mass + other_mass) * (other_mass / min(rows, other_rows))
-    return counted(weight, mean, excess)
+    return effective_weight(weight, mean, excess)
 
 
 @jit
@@ -70,4 +70,4 @@ def by_mean(ledger, y, weight):
         heavier = max(heavier, mass_pos / positives)
     if negatives > 0.0:
         heavier = max(heavier, mass_neg / negatives)
-    return counted(weight, own, heavier)
+    return effective_weight(weight, own, heavier)

@@ -58,10 +58,7 @@ def scores(idx, x, z, total, gam_at, psi_at, ball):
     now = 0.0
     summed = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         zj = z[j]
         now += x[k] * weight_of(zj, th)
         summed += x[k] * (total[j] + owed(zj, gam - gam_at[j], psi - psi_at[j]))
@@ -170,10 +167,7 @@ def move(idx, x, c, z, total, gam_at, psi_at, heap_key, heap_idx, ball, centre=N
     th, gam, psi = ball[TH], ball[GAM], ball[PSI]
     mass = live = gap2 = signed = 0.0
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         change = c * x[k]
         if change == 0.0:
             continue
@@ -201,10 +195,7 @@ def push(idx, x, z, heap_key, heap_idx, ball):
     if bound == 0.0:
         return
     for k in range(x.size):
-        if idx is None:
-            j = k
-        else:
-            j = idx[k]
+        j = k if idx is None else idx[k]
         if abs(z[j]) <= bound and z[j] != 0.0:
             _push(j, z, heap_key, heap_idx, ball)
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from aucstream.kernels.auc.calibration import calibrate
 from aucstream.kernels.jit import jit
+from aucstream.kernels.rows.arrival import LARGEST, RECOUNT, count_row
 from aucstream.kernels.rows.linear import axpy2, sqnorm
 from aucstream.kernels.rows.row_sums import sums
 from aucstream.kernels.weights.averages import SCALE_RESET, fold
-from aucstream.kernels.weights.saddle import GCUM, GSUM, LARGEST, NORM2, RECOUNT, SCALE, STEPS, advance, commit
+from aucstream.kernels.weights.saddle import GCUM, GSUM, NORM2, SCALE, STEPS, advance, commit
 
 
 @jit
@@ -36,7 +36,7 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
         step /= shrunk
     if not (finite and math.isfinite(score) and abs(step) * length * max(1.0, gcum) < LARGEST):
         return math.nan
-    calibrate(ledger, score, y, weight)
+    count_row(ledger, score, y, weight, mean, rows)
     if folds:
         fold(v, u, shrunk, gcum)
         vx *= shrunk
@@ -51,7 +51,7 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
     size = abs(scalars[SCALE]) * math.sqrt(scalars[NORM2])
     if size > radius:
         scalars[SCALE] *= radius / size
-    commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows)
+    commit(scalars, y, weight, gamma, a, b, alpha, bound)
     if scalars[SCALE] < SCALE_RESET or np.int64(scalars[STEPS]) % RECOUNT == 0:
         settle_l2(v, u, scalars)
     return score

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
-from aucstream.kernels.rows.row_scale import next_scale, store_scale
+from aucstream.kernels.rows.arrival import LARGEST
+from aucstream.kernels.rows.row_scale import next_scale
 from aucstream.kernels.weights.example_weights import by_class
 
 # layout of the scalars of SOLAM and regSOLAM; SCALE, NORM2, GCUM: l2 only
 A, B, ALPHA, STEPS, POSITIVE, TOTAL, GSUM, SCALE, NORM2, GCUM = range(10)
 SIZE = 10
-RECOUNT = 65_536  # rows between two recounts of a tracked norm: rounding drift, not approximation
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 
 
 @jit
@@ -63,16 +61,13 @@ def advance(scalars, ledger, length, y, weight, s, zeta, cap, kappa):
 
 
 @jit
-def commit(scalars, ledger, y, weight, gamma, a, b, alpha, bound, mean, rows):
-    """Write what `advance` returned, a, b, alpha clipped to their boxes; writes scalars, ledger."""
+def commit(scalars, y, weight, gamma, a, b, alpha, bound):
+    """Write what `advance` returned, a, b, alpha clipped to their boxes; writes scalars."""
     scalars[A] = max(-bound, min(bound, a))
     scalars[B] = max(-bound, min(bound, b))
     scalars[ALPHA] = max(-2.0 * bound, min(2.0 * bound, alpha))
     scalars[STEPS] += 1.0
     scalars[TOTAL] += weight
     scalars[GSUM] += gamma
-    ledger[ROWS] += 1.0
     if y > 0.0:
         scalars[POSITIVE] += weight
-        ledger[POSITIVES] += 1.0
-    store_scale(ledger, mean, rows)

@@ -22,7 +22,7 @@ def maximise(gram, linear, share, slope, tol, steps):
         for j in range(k):
             s -= gram[i, j] * share[j]
         slope[i] = s
-    for made in range(steps):
+    for count in range(steps):
         up = 0
         mean = 0.0
         for i in range(k):
@@ -30,7 +30,7 @@ def maximise(gram, linear, share, slope, tol, steps):
             if slope[i] > slope[up]:
                 up = i
         if slope[up] - mean <= tol:
-            return made
+            return count
         down = -1
         most = 0.0
         for j in range(k):
@@ -43,7 +43,7 @@ def maximise(gram, linear, share, slope, tol, steps):
                     most = gain
                     down = j
         if down < 0:
-            return made
+            return count
         rise = slope[up] - slope[down]
         bend = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
         if rise >= bend * share[down]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from aucstream.kernels.auc.calibration import calibrate, sigmoid
+from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import POSITIVES, ROWS
+from aucstream.kernels.rows.arrival import LARGEST, count_row
 from aucstream.kernels.rows.linear import axpy, dot, norm
-from aucstream.kernels.rows.row_scale import next_scale, store_scale
+from aucstream.kernels.rows.row_scale import next_scale
 from aucstream.kernels.weights.averages import SCALE_RESET
 from aucstream.kernels.weights.example_weights import by_class, by_mean
 
@@ -21,7 +21,6 @@ SCALE, INTERCEPT, STEPS, POSITIVE, NEGATIVE = range(5)
 SIZE = 5
 LOGISTIC, EXPONENTIAL = 0, 1  # losses
 LARGEST_SHRINK = 0.5  # part of the weights that one step takes away; keeps step times penalty below 1
-LARGEST = 1e290  # a change of a state entry beyond this is refused before it is written
 
 
 @jit
@@ -56,10 +55,10 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
         negative += weight
     r = slope(loss, wx * factor + scalars[INTERCEPT], y, positive, negative, clip)
     if loss == LOGISTIC:
-        counted = by_mean(ledger, y, weight)
+        effective = by_mean(ledger, y, weight)
     else:  # `slope` has the classes' shares
-        counted = by_class(ledger, y, weight, positive, negative)
-    eta = counted * eta0 / math.sqrt(scalars[STEPS] + 1.0)
+        effective = by_class(ledger, y, weight, positive, negative)
+    eta = effective * eta0 / math.sqrt(scalars[STEPS] + 1.0)
     if lam > 0.0:
         eta = min(eta, LARGEST_SHRINK / lam)
     scale = scalars[SCALE] * (1.0 - eta * lam)
@@ -73,17 +72,13 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
     # A row of that length is refused even where its slope is 0: with the other label it would be.
     if not (finite and length * factor < LARGEST and positive + negative < LARGEST):
         return math.nan
-    calibrate(ledger, score, y, weight)
-    store_scale(ledger, mean, rows)
+    count_row(ledger, score, y, weight, mean, rows)
     axpy(idx, x, move, v)
     scalars[SCALE] = scale
     scalars[INTERCEPT] = moved
     scalars[STEPS] += 1.0
     scalars[POSITIVE] = positive
     scalars[NEGATIVE] = negative
-    ledger[ROWS] += 1.0
-    if y > 0.0:
-        ledger[POSITIVES] += 1.0
     if scale < SCALE_RESET:
         settle(v, scalars)
     return score

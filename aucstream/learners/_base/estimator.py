@@ -16,6 +16,7 @@ from river import base
 
 from aucstream import snapshot
 from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
+from aucstream.constraints import check_epochs
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
@@ -384,8 +385,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         epochs : int
             >= 1.
         """
-        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
-            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
+        check_epochs(epochs)
         n = _rows_of(X)
         signs = signs_of(y, n)
         array_block(Vocabulary(), X, learn=True)

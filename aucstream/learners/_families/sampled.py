@@ -6,26 +6,24 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from aucstream.block import Floats, Ints, signs_of
+from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
-from aucstream.errors import InvalidParams, NonFiniteStep
-from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block
 from aucstream.kernels.pairs import buffers, sampled_pairs
 from aucstream.kernels.pairs.sampled_pairs import (
     ACOUNT,
     AVERAGED,
     LONGEST,
-    LONGEST_ROW,
     RCOUNT,
     SCALE,
     SEEN_NEG,
     SEEN_POS,
 )
+from aucstream.kernels.rows.arrival import LONGEST_ROW
 from aucstream.kernels.rows.row_scale import scale_rows
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.merging import Buffer, buffers_by_class
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Unit, Vector
+from aucstream.learners._families.fixed_set import columns_of, final_scores, start_anew
 
 
 class State(NamedTuple):
@@ -116,24 +114,16 @@ class SampledPairs(Learner):
         NonFiniteStep
             The weights would not have stayed finite; the model is as right after construction.
         """
-        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
-            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
-        probe = array_block(Vocabulary(), X, learn=True)
-        n = len(probe)
-        signs = signs_of(y, n)
-        self._reset()
-        block = array_block(self._encoder, X, signs, np.ones(n), learn=True)
-        self._ensure(block.width)
+        block = start_anew(self, X, y, epochs)
+        n, signs = len(block), block.y
         lam, t0, rskip, askip, _, _, capacity, policy, loss, kappa = self._kernel_params
-        indptr, idx, val = block.indptr, block.indices, block.values
-        if idx is None:
-            idx = np.tile(np.arange(block.width, dtype=np.int64), n)
+        indptr, idx, val = block.indptr, columns_of(block), block.values
         factors, scaled = np.empty(n), np.empty(val.size)
         unit = scale_rows(indptr, val, signs, factors, scaled, self._ledger, LONGEST_ROW, kappa)
         slots = np.zeros((2 * n + 1, 3), dtype=np.int64)
         scalars, generator = self._field("scalars"), self._field("generator")
-        for kept, first, seen in ((signs > 0, 0, SEEN_POS), (signs < 0, n, SEEN_NEG)):
-            rows = np.flatnonzero(kept & (factors >= 0.0))
+        for label, first, seen in ((1.0, 0, SEEN_POS), (-1.0, n, SEEN_NEG)):
+            rows = np.flatnonzero((signs == label) & (factors >= 0.0))
             slots[first : first + rows.size, buffers.START] = indptr[rows]
             slots[first : first + rows.size, buffers.LENGTH] = indptr[rows + 1] - indptr[rows]
             scalars[seen] = rows.size
@@ -148,9 +138,5 @@ class SampledPairs(Learner):
             indptr, idx, scaled, signs, factors, capacity, policy,
         )  # fmt: skip
         scalars[LONGEST] = buffers.longest(self._field("slots"), self._field("pool_val"))
-        scores = self._score(block)
-        if not np.isfinite(scores).all():
-            self._reset()
-            raise NonFiniteStep(f"{type(self).__name__}.fit", np.flatnonzero(~np.isfinite(scores)).tolist(), scores)
-        self._calibrate_on(scores, signs)
+        self._calibrate_on(final_scores(self, block), signs)
         return self

@@ -6,16 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from aucstream.block import Floats, Ints, signs_of
-from aucstream.errors import InvalidParams, NonFiniteStep
-from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block
+from aucstream.block import Floats, Ints
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.pairs.window import take_last
+from aucstream.kernels.rows.arrival import LONGEST_ROW
 from aucstream.kernels.rows.row_scale import scale_rows
 from aucstream.learners._base.learner import Learner
-
-LONGEST_ROW = 1e140  # a longer row is refused: its square must stay finite
+from aucstream.learners._families.fixed_set import columns_of, final_scores, start_anew
 
 
 class Windowed(Learner):
@@ -54,36 +51,23 @@ class Windowed(Learner):
         NonFiniteStep
             The weights would not have stayed finite; the model is as right after construction.
         """
-        name = type(self).__name__
-        if not isinstance(epochs, (int, np.integer)) or epochs < 1:
-            raise InvalidParams("fit.epochs", "an integer >= 1", epochs)
-        n = len(array_block(Vocabulary(), X, learn=True))
-        signs = signs_of(y, n)
-        self._reset()
-        block = array_block(self._encoder, X, signs, np.ones(n), learn=True)
-        self._ensure(block.width)
-        indptr, idx, val = block.indptr, block.indices, block.values
-        if idx is None:
-            idx = np.tile(np.arange(block.width, dtype=np.int64), n)
-        factors, scaled = np.empty(n), np.zeros(val.size)
-        unit = scale_rows(indptr, val, signs, factors, scaled, self._ledger, LONGEST_ROW, self.kappa or 0.0)
-        kept = np.flatnonzero(factors >= 0.0)
-        slots = np.zeros((kept.size + 1, 3), dtype=np.int64)
-        slots[:-1, buffers.START] = indptr[kept]
-        slots[:-1, buffers.LENGTH] = indptr[kept + 1] - indptr[kept]
-        labels = signs[kept]
+        block = start_anew(self, X, y, epochs)
+        indptr, idx, val = block.indptr, columns_of(block), block.values
+        factors, scaled = np.empty(len(block)), np.zeros(val.size)
+        unit = scale_rows(indptr, val, block.y, factors, scaled, self._ledger, LONGEST_ROW, self.kappa or 0.0)
+        rows = np.flatnonzero(factors >= 0.0)
+        slots = np.zeros((rows.size + 1, 3), dtype=np.int64)
+        slots[:-1, buffers.START] = indptr[rows]
+        slots[:-1, buffers.LENGTH] = indptr[rows + 1] - indptr[rows]
+        labels = block.y[rows]
         finite = True
         if len(set(labels.tolist())) == 2:
             finite = self._fit_fixed(labels, slots, idx, scaled, unit, int(epochs))
-        scores = self._score(block)
-        if not (finite and np.isfinite(scores).all()):
-            self._reset()
-            bad = np.flatnonzero(~np.isfinite(scores)).tolist()
-            raise NonFiniteStep(f"{name}.fit", bad or range(n), scores)  # without one: rows drawn in between
+        scores = final_scores(self, block, finite)
         self._reserve(val.size, int(np.diff(indptr).max(initial=0)))
         window = (self._field(part) for part in ("scalars", "slots", "pool_idx", "pool_val", "labels"))
         take_last(*window, slots, idx, scaled, labels)
         self._field("weights")[: labels.size] = 1.0
         self._settle()
-        self._calibrate_on(scores, signs)
+        self._calibrate_on(scores, block.y)
         return self

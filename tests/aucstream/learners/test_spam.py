@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from aucstream import SPAM
 from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.kernels.weights import elasticnet, l1ball
-from aucstream.learners import spam
+from aucstream.learners._families import proximal
 from tests.data import unit_rows
 
 from . import agreement
@@ -40,7 +40,7 @@ each_variant = pytest.mark.parametrize("params", VARIANTS.values(), ids=VARIANTS
 def iterate(model: SPAM) -> np.ndarray:
     """Return the last iterate."""
     if model.penalty == "l2":
-        return model._field("v") * model._field("scalars")[spam.SCALE]
+        return model._field("v") * model._field("scalars")[proximal.SCALE]
     ball, z = model._field("ball"), model._field("z")
     return ball[elasticnet.PI] * np.sign(z) * np.where(z == 0.0, 0.0, np.abs(z) - ball[l1ball.TH])
 
@@ -48,7 +48,7 @@ def iterate(model: SPAM) -> np.ndarray:
 def tracked(model: SPAM) -> np.ndarray:
     """Return the products of the class sums with the iterate, as the state holds them."""
     if model.penalty == "l2":
-        return model._field("scalars")[[spam.DOT_POS, spam.DOT_NEG]] * model._field("scalars")[spam.SCALE]
+        return model._field("scalars")[[proximal.DOT_POS, proximal.DOT_NEG]] * model._field("scalars")[proximal.SCALE]
     ball = model._field("ball")
     z, sign = ball[[elasticnet.ZSUM_POS, elasticnet.ZSUM_NEG]], ball[[elasticnet.SIGN_POS, elasticnet.SIGN_NEG]]
     return ball[elasticnet.PI] * (z - ball[l1ball.TH] * sign)
@@ -63,7 +63,7 @@ def sums(model: SPAM) -> np.ndarray:
 def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(SPAM, Plain, params, form)
     scalars = model._field("scalars")
-    agreement.close(scalars[[spam.STEPS, spam.N_POS, spam.N_NEG]], [plain.t, plain.n_pos, plain.n_neg])
+    agreement.close(scalars[[proximal.STEPS, proximal.N_POS, proximal.N_NEG]], [plain.t, plain.n_pos, plain.n_neg])
     if form in ("dense", "csr"):
         w = iterate(model)[: plain.w.size]
         agreement.close(w, plain.w, "iterate")
@@ -151,7 +151,7 @@ def test_a_step_is_the_proximal_step(params: dict[str, Any]) -> None:
         before = iterate(model)[:7] if i else np.zeros(7)
         model.learn_array(X[i : i + 1], y[i : i + 1])
         scalars = model._field("scalars")
-        t = scalars[spam.STEPS]
+        t = scalars[proximal.STEPS]
         if t == 0.0:
             continue
         step = model.C / np.sqrt(t) if model.schedule == "sqrt" else 1.0 / (model.beta * (t + 1.0))
@@ -159,8 +159,8 @@ def test_a_step_is_the_proximal_step(params: dict[str, Any]) -> None:
         unit = 1.0 if model.kappa else np.sqrt(model._ledger[2])
         norm = np.linalg.norm(X[i])
         x = X[i] * (1.0 if model.kappa else min(1.0, 2.0 * unit / max(norm, 1e-300)))
-        means = sums(model)[:, :7] / scalars[[spam.N_POS, spam.N_NEG]][:, None]
-        p = scalars[spam.N_POS] / scalars[[spam.N_POS, spam.N_NEG]].sum()
+        means = sums(model)[:, :7] / scalars[[proximal.N_POS, proximal.N_NEG]][:, None]
+        p = scalars[proximal.N_POS] / scalars[[proximal.N_POS, proximal.N_NEG]].sum()
         if y[i] > 0:
             c = 2.0 * (1.0 - p) * (before @ (x - means[1]) - 1.0)
         else:
@@ -196,7 +196,7 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     agreement.close(iterate(model)[:7], w, "iterate")
     np.testing.assert_array_equal(iterate(model)[:7] == 0.0, w == 0.0)
     scalars = model._field("scalars")
-    assert scalars[[spam.STEPS, spam.N_POS, spam.N_NEG]].tolist() == [1200, (y > 0).sum(), (y < 0).sum()]
+    assert scalars[[proximal.STEPS, proximal.N_POS, proximal.N_NEG]].tolist() == [1200, (y > 0).sum(), (y < 0).sum()]
     assert model.examples == 400
     assert model.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
@@ -236,7 +236,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     for label in (1.0, -1.0):
         model = SPAM(**params)
         assert not model.learn_array(X, np.full(50, label), weights).any()
-        assert model._field("scalars")[spam.STEPS] == 0.0
+        assert model._field("scalars")[proximal.STEPS] == 0.0
         assert not iterate(model).any()
 
 

@@ -20,6 +20,7 @@ from aucstream.errors import InvalidParams
 from aucstream.kernels.pairs.window import SINCE
 from aucstream.kernels.random import seeded
 from aucstream.learners import spdam
+from aucstream.learners._families import primal_dual
 
 from . import agreement, real
 
@@ -43,8 +44,8 @@ def posed(X: np.ndarray, y: np.ndarray, lam: float, batch: int, weights: np.ndar
     slots[:n, 1:] = d
     weights = np.ones(n) if weights is None else weights
     columns = np.tile(np.arange(d), n)
-    q = spdam.pose(slots, columns, np.ascontiguousarray(X).ravel(), y, weights, np.zeros(n), n, d, lam, batch)
-    spdam.start(q, np.zeros(d))
+    q = primal_dual.pose(slots, columns, np.ascontiguousarray(X).ravel(), y, weights, np.zeros(n), n, d, lam, batch)
+    primal_dual.start(q, np.zeros(d))
     return q
 
 
@@ -78,22 +79,22 @@ def test_an_iteration_is_that_of_the_centred_rows(seed: int, n: int, batch: int,
     weights = rng.lognormal(size=n)
     plain, q = PrimalDual(X, y, weights, lam, batch), posed(X, y, lam, batch, weights)
     draws, generator = Generator(seed), seeded(seed)
-    m, s, k2 = plain.m, q.k[spdam.SIGMA], q.k[spdam.FAR]
+    m, s, k2 = plain.m, q.k[primal_dual.SIGMA], q.k[primal_dual.FAR]
     assert k2 == pytest.approx(plain.kbar**2, rel=1e-9)
     assert 4 * m * k2 * s * s == pytest.approx(2 * (n - m) * lam * s + n * lam, rel=1e-12)
-    assert q.k[spdam.TAU] == pytest.approx(1.0 / (4.0 * s * k2), rel=1e-12)
+    assert q.k[primal_dual.TAU] == pytest.approx(1.0 / (4.0 * s * k2), rel=1e-12)
     for _ in range(12):
         plain.iterate(plain.subset(draws))
-        spdam.iterate(q, generator)
+        primal_dual.iterate(q, generator)
     assert int(generator[0]) == draws.state
     # u of uncentred rows is the mean of be_i xbar_i
-    u = q.dual_sum - q.k[spdam.G_P] * q.mean_pos - q.k[spdam.G_N] * q.mean_neg
+    u = q.dual_sum - q.k[primal_dual.G_P] * q.mean_pos - q.k[primal_dual.G_N] * q.mean_neg
     close = {"rtol": 1e-7, "atol": 1e-9 * (1.0 + shift) ** 2}
     np.testing.assert_allclose(u, plain.xbar.T @ plain.be / n, **close)
     np.testing.assert_allclose(q.duals, plain.be, **close)
-    spdam.plain(q)
+    primal_dual.plain(q)
     np.testing.assert_allclose(q.v, plain.w, **close)
-    reached, multiple = spdam.value(q, q.v)
+    reached, multiple = primal_dual.value(q, q.v)
     assert reached == pytest.approx(plain.value(plain.w), rel=1e-7, abs=1e-9)
     np.testing.assert_allclose(multiple * q.v, plain.best_multiple(plain.w), **close)
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from aucstream import VRSPAM, from_bytes
 from aucstream.errors import InvalidParams, NonFiniteStep
-from aucstream.kernels.pairs.window import HELD_POS, SINCE
+from aucstream.kernels.pairs.window import SINCE, WINDOW_POS
 from aucstream.learners import vrspam
 from aucstream.learners._base.state import UnitChange
 
@@ -55,7 +55,7 @@ def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(VRSPAM, Plain, params, form)
     scalars, held = model._field("scalars"), len(plain.rows)
     assert [scalars[vrspam.SNAPSHOTS], scalars[vrspam.STEPS]] == [plain.snapshots, plain.t]
-    assert [scalars[SINCE], scalars[HELD_POS]] == [plain.since, sum(label > 0 for label in plain.labels)]
+    assert [scalars[SINCE], scalars[WINDOW_POS]] == [plain.since, sum(label > 0 for label in plain.labels)]
     assert int(model._field("generator")[0]) == plain.rng.state
     np.testing.assert_array_equal(model._field("labels")[:held], plain.labels)
     if form in ("dense", "csr"):
