@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: the first example of a kernel may compile it. Few examples: the streams are the cost.
 settings.register_profile("aucstream", deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("aucstream")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of tests of compiled functions that run as plain Python too, and with checked bounds."""
+    config.addinivalue_line(
+        "markers", "plain_python: kernels; also run under NUMBA_DISABLE_JIT=1 and under NUMBA_BOUNDSCHECK=1"
+    )
 
 
 def pytest_collection_finish() -> None:

@@ -181,6 +181,14 @@ def move(v, u, scalars, slots, pool_idx, pool_val, slopes, partner, pairs, unit,
 
 
 @jit
+def output(vx, ux, scalars, average):
+    """Return the score from x'v and x'u."""
+    if average != 0 and scalars[STEPS] > 0.0:
+        return (scalars[CUM] * vx - ux) / scalars[STEPS]
+    return scalars[SCALE] * vx
+
+
+@jit
 def step(
     v, u, scalars, slots, pool_idx, pool_val, generator, block_y, block_weight, ledger,
     idx, x, y, weight, loss, eta0, lam, average, kappa,
@@ -191,9 +199,7 @@ def step(
     """
     batch = block_y.size
     vx, ux = dot2(idx, x, v, u)
-    score = scalars[SCALE] * vx
-    if average != 0 and scalars[STEPS] > 0.0:
-        score = (scalars[CUM] * vx - ux) / scalars[STEPS]
+    score = output(vx, ux, scalars, average)
     length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     # The step to come, whatever rows fill the block: a row that could spoil it is not let in.
     top = max(scalars[LONGEST] * ratio, factor * length)
@@ -235,9 +241,7 @@ def score_row(
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
-    if average != 0 and scalars[STEPS] > 0.0:
-        return (scalars[CUM] * vx - ux) / scalars[STEPS]
-    return scalars[SCALE] * vx
+    return output(vx, ux, scalars, average)
 
 
 @jit

@@ -30,6 +30,14 @@ UPDATES = {"seq": SEQ, "gra": GRA}
 
 
 @jit
+def output(vx, ux, scalars, average):
+    """Return the score from x'v and x'u."""
+    if average == 0:
+        return vx
+    return (scalars[CUM] * vx - ux) / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
+
+
+@jit
 def update_seq(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest):
     """Passive-aggressive steps on all pairs, in slot order; writes v, u, scalars; [OAM] Alg. 3."""
     for slot in range(first, first + others):
@@ -98,11 +106,7 @@ def step(
     Returns the score of the output weights before it; NaN where the row was skipped.
     """
     vx, ux = dot2(idx, x, v, u)
-    score = 0.0
-    if average == 0:
-        score = vx
-    elif scalars[STEPS] > 0.0:
-        score = (scalars[CUM] * vx - ux) / scalars[STEPS]
+    score = output(vx, ux, scalars, average)
     length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if y > 0.0:
         own, other, first, sign = SEEN_POS, SEEN_NEG, capacity, 1.0
@@ -157,11 +161,7 @@ def score_row(
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
-    if average == 0:
-        return vx
-    if scalars[STEPS] > 0.0:
-        return (scalars[CUM] * vx - ux) / scalars[STEPS]
-    return 0.0
+    return output(vx, ux, scalars, average)
 
 
 @jit

@@ -97,6 +97,14 @@ def replay_pairs(
 
 
 @jit
+def output(vx, ux, scalars):
+    """Return the score from x'v and x'u."""
+    if scalars[AVERAGED] > 0.0:
+        return (scalars[CUM] * vx - ux) / scalars[AVERAGED]
+    return scalars[SCALE] * vx
+
+
+@jit
 def step(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
     idx, x, y, weight, lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
@@ -106,9 +114,7 @@ def step(
     Returns the score of the output weights before them; NaN where the row was skipped.
     """
     vx, ux = dot2(idx, x, v, u)
-    score = scalars[SCALE] * vx
-    if scalars[AVERAGED] > 0.0:
-        score = (scalars[CUM] * vx - ux) / scalars[AVERAGED]
+    score = output(vx, ux, scalars)
     length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     top = max(scalars[LONGEST] * ratio, factor * length)
     # no step lengthens w by more than eta |z|: that of the squared hinge ends between w and margin 1
@@ -161,9 +167,7 @@ def score_row(
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
-    if scalars[AVERAGED] > 0.0:
-        return (scalars[CUM] * vx - ux) / scalars[AVERAGED]
-    return scalars[SCALE] * vx
+    return output(vx, ux, scalars)
 
 
 @jit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from aucstream.registry import LEARNERS
 
 from . import balls
 from .adaoam import AdaOAM, project_weighted
@@ -35,6 +38,8 @@ from .univariate import OnlineLogistic, UnivariateExp, sigmoid
 from .vrspam import VRSPAM, vrspam_batch
 
 Make = Callable[..., Any]
+
+SHARED = {"onlinelogistic": "univariate", "univariateexp": "univariate"}  # learner to the file of its reference
 
 SADDLE: dict[str, Make] = {
     "solam-l2": lambda **k: SOLAM(norm="l2", **k),
@@ -122,6 +127,13 @@ def small() -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---------------------------------------------------------------- randomness and buffers
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_has_a_reference(name):
+    entry = LEARNERS[name]
+    reference = importlib.import_module(f"{__package__}.{SHARED.get(name, entry.module)}")
+    assert isinstance(getattr(reference, entry.class_name), type)
 
 
 def test_splitmix_known_answers() -> None:
