@@ -10,7 +10,7 @@ from river.linear_model import LogisticRegression
 from river.preprocessing import StandardScaler
 
 from aucstream import SOLAM, Pipeline, Standardize
-from aucstream.native.reader import COMPILED
+from aucstream.native.guard import COMPILED
 
 # (call, features, ours, River's): times as fast at least
 CASES = [

@@ -8,9 +8,8 @@ the caller goes the slow way, which knows all that a row may be.
 from __future__ import annotations
 
 from aucstream.kernels.jit import jit, jit_holding
+from aucstream.native.guard import FLOAT_AT, TYPE_AT
 from aucstream.native.memory import (
-    FLOAT_AT,
-    TYPE_AT,
     compare_strings,
     dict_get,
     dict_next,

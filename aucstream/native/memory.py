@@ -6,7 +6,6 @@ alive, and the GIL, for as long as the call lasts.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 types: Any = numba.types
-_settings: Any = numba.config
 
 _ADDRESS = types.intp
 
@@ -30,9 +28,6 @@ size_of_int = types.ExternalFunction("PyLong_AsSsize_t", types.intp(_ADDRESS))
 float_of_int = types.ExternalFunction("PyLong_AsDouble", types.float64(_ADDRESS))
 error_occurred = types.ExternalFunction("PyErr_Occurred", _ADDRESS())
 error_clear = types.ExternalFunction("PyErr_Clear", types.void())
-
-TYPE_AT = object.__basicsize__ - 8  # where an object has the address of its type
-FLOAT_AT = float.__basicsize__ - 8  # where a float has its value
 
 _POINTEES = {types.intp: ir.IntType(64), types.float64: ir.DoubleType(), types.boolean: ir.IntType(64)}
 
@@ -202,10 +197,3 @@ class Arguments:
         self._points_to = (table, values, row, pool)
         self.address: int = table.ctypes.data
         self.kinds = tuple(map(type_of, values))
-
-
-def is_as_expected() -> bool:
-    """Return whether objects lie in memory as the kernels read them: CPython with a GIL, 64 bits, compiled."""
-    if sys.implementation.name != "cpython" or sys.maxsize != 2**63 - 1 or _settings.DISABLE_JIT:
-        return False
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)()) and TYPE_AT == 8 and FLOAT_AT == 16

@@ -10,9 +10,10 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.kernels.jit import RowCall
 from aucstream.native import dicts
-from aucstream.native.memory import is_as_expected
+from aucstream.native.guard import COMPILED
 
-COMPILED = is_as_expected()  # else every row goes the slow way
+_NUMBERS = frozenset({float, int, bool})
+_NAMES = frozenset({str, int})
 
 _READ = RowCall(dicts.read_one)
 _READ_ALL = RowCall(dicts.read_all)
@@ -135,12 +136,28 @@ class Reader:
             if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
                 self._marks[column] = 1
                 words[word] = column
+                if not COMPILED and column in self._pointed[1]:  # a literal name that is one-hot from now on
+                    self.guess([], self.idx[:0])
                 self._fresh.append((words, word, column))
 
     def read(self, x: Any) -> tuple[Ints, Floats] | None:
         """Return (columns, values) of a plain row; None for another."""
-        n: int = _READ.dense(id(x), self.address, dicts.NO_LIMIT) if COMPILED else -1
+        if not COMPILED:
+            return self._read_as_before(x)
+        n: int = _READ.dense(id(x), self.address, dicts.NO_LIMIT)
         return None if n < 0 else (self.idx[:n].copy(), self.val[:n].copy())
+
+    def _read_as_before(self, x: Any) -> tuple[Ints, Floats] | None:
+        """Return (columns, values) of a dict of numbers with the names of the row before, in their order."""
+        if type(x) is not dict or [*x] != self._names or not _NAMES.issuperset(map(type, x)):
+            return None
+        values = [*x.values()]
+        if not _NUMBERS.issuperset(map(type, values)):
+            return None
+        try:
+            return self._pointed[1], np.array(values, dtype=np.float64)
+        except OverflowError:  # an integer beyond any float
+            return None
 
     def read_all(self, rows: Sequence[Any]) -> tuple[Ints, Ints, Floats] | None:
         """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""

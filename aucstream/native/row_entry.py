@@ -15,6 +15,7 @@ from aucstream.block import Floats
 from aucstream.kernels.auc.calibration import probability
 from aucstream.kernels.jit import jit_holding
 from aucstream.native.dicts import COLUMNS, LENGTH, VALUES, read, slot
+from aucstream.native.guard import COMPILED
 from aucstream.native.memory import (
     HEAD,
     LIMIT,
@@ -29,7 +30,7 @@ from aucstream.native.memory import (
     ints_at,
     unpacker,
 )
-from aucstream.native.reader import COMPILED, Reader
+from aucstream.native.reader import Reader
 
 Kinds = tuple[Any, ...]  # compiled types
 

@@ -11,8 +11,8 @@ from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.learner import Learner
 from aucstream.native import scaled_dicts
+from aucstream.native.guard import COMPILED
 from aucstream.native.memory import compiled_for
-from aucstream.native.reader import COMPILED
 from aucstream.native.row_entry import OneRow
 
 

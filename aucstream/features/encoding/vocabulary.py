@@ -14,6 +14,7 @@ from aucstream.constraints import Ge, Rule
 from aucstream.errors import CannotMerge, Description, InvalidBlock
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import NUMERIC, Name
+from aucstream.native.guard import COMPILED
 
 DEFAULT_CAPACITY = 1 << 20
 
@@ -120,6 +121,8 @@ class Vocabulary(Encoder):
 
         A row most of whose names are new is none of those before: it is taken the slow way, which expects more of it.
         """
+        if not COMPILED:
+            return False
         entries = self._checked(x)
         new = [entry for entry in entries if entry[0] not in self._index]
         if 2 * len(new) > len(entries) or len(self.names) + len(new) > self.most:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aucstream import PSAM, SOLAM, AutoScale, Hashing, Pipeline, Standardize, Vocabulary
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC, entries_of
-from aucstream.native.reader import COMPILED
+from aucstream.native.guard import COMPILED
 
 VALUES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
