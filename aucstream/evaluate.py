@@ -72,8 +72,8 @@ class Progress:
     @property
     def progressive(self) -> AreaEstimate:
         """The progressive AUC, exact over all rows of the first pass."""
-        there = ~np.isnan(self.scores)
-        return area(self.signs[there], self.scores[there])
+        learned = ~np.isnan(self.scores)
+        return area(self.signs[learned], self.scores[learned])
 
     @property
     def auc(self) -> float:
@@ -81,19 +81,19 @@ class Progress:
         return self.progressive.auc
 
 
-class Race:
+class Comparison:
     """Several models over the same stream, chunk by chunk: the file is read once for all.
 
     Attributes
     ----------
-    lanes : list of Progress
+    runs : list of Progress
         In the order of the models.
     warm : bool
         Whether the kernels are compiled; see `compile`.
     """
 
     def __init__(self, models: Sequence[RankingClassifier], *, window: int | None = None) -> None:
-        self.lanes = [Progress(model, window) for model in models]
+        self.runs = [Progress(model, window) for model in models]
         self.warm = False
         self._signs: list[Floats] = []
         self._scores: list[list[Floats]] = [[] for _ in models]
@@ -106,20 +106,20 @@ class Race:
         Called by the first `learn` at the latest. `done` is called after each model.
         """
         head = _rows(chunk, 0, min(len(chunk), COMPILE_ROWS))
-        for lane in self.lanes:
-            throwaway = copy.deepcopy(lane.model)
+        for run in self.runs:
+            throwaway = copy.deepcopy(run.model)
             with contextlib.suppress(AucstreamError):  # `learn` will tell
-                throwaway.learn_chunk(head)
-                throwaway.end_warmup()
-                throwaway.learn_chunk(head)
-                throwaway.score_chunk(head)
+                throwaway.engine.learn_chunk(head)
+                throwaway.engine.end_warmup()
+                throwaway.engine.learn_chunk(head)
+                throwaway.engine.score_chunk(head)
             done()
         self.warm = True
 
     def learn(self, chunk: Chunk) -> None:
         """Score and learn a chunk in every model.
 
-        A model that refuses what others take is out of the race; what all refuse is raised.
+        A model that refuses what others take is out of the comparison; what all refuse is raised.
         """
         if not len(chunk):
             return
@@ -128,26 +128,26 @@ class Race:
         if self._first_pass:
             self._signs.append(np.array(chunk.y))
         refused: list[tuple[Progress, AucstreamError]] = []
-        for lane, scores, metric in zip(self.lanes, self._scores, self._metrics, strict=True):
-            if lane.refused is not None:
+        for run, scores, metric in zip(self.runs, self._scores, self._metrics, strict=True):
+            if run.refused is not None:
                 continue
             start = time.perf_counter()
             try:
-                got = lane.model.learn_chunk(chunk)
+                chunk_scores = run.model.engine.learn_chunk(chunk)
             except AucstreamError as error:
-                refused.append((lane, error))
+                refused.append((run, error))
                 continue
-            lane.seconds += time.perf_counter() - start
-            lane.rows += len(chunk)
+            run.seconds += time.perf_counter() - start
+            run.rows += len(chunk)
             if self._first_pass:
-                scores.append(got)
-                there = ~np.isnan(got)
-                metric.update_many(chunk.y[there], got[there])
-                lane.curve.append((lane.rows, lane.seconds, metric.get()))
-        if len(refused) == sum(lane.refused is None for lane in self.lanes) and refused:
+                scores.append(chunk_scores)
+                learned = ~np.isnan(chunk_scores)
+                metric.update_many(chunk.y[learned], chunk_scores[learned])
+                run.curve.append((run.rows, run.seconds, metric.get()))
+        if len(refused) == sum(run.refused is None for run in self.runs) and refused:
             raise refused[0][1]
-        for lane, reason in refused:
-            lane.refused = reason
+        for run, reason in refused:
+            run.refused = reason
 
     def end_pass(self) -> None:
         """Close the first pass: later ones have seen the rows and count in no progressive AUC.
@@ -156,34 +156,34 @@ class Race:
         """
         if not self._first_pass:
             return
-        for lane in self.lanes:
-            if lane.rows and lane.refused is None:
+        for run in self.runs:
+            if run.rows and run.refused is None:
                 start = time.perf_counter()
-                lane.model.end_warmup()
-                lane.seconds += time.perf_counter() - start
+                run.model.engine.end_warmup()
+                run.seconds += time.perf_counter() - start
         self._first_pass = False
         signs = np.concatenate(self._signs) if self._signs else np.empty(0)
-        for lane, scores in zip(self.lanes, self._scores, strict=True):
-            lane.signs = signs
-            whole = scores and lane.refused is None
-            lane.scores = np.concatenate(scores) if whole else np.full(signs.size, math.nan)
-        self._signs, self._scores = [], [[] for _ in self.lanes]
+        for run, scores in zip(self.runs, self._scores, strict=True):
+            run.signs = signs
+            whole = scores and run.refused is None
+            run.scores = np.concatenate(scores) if whole else np.full(signs.size, math.nan)
+        self._signs, self._scores = [], [[] for _ in self.runs]
 
     def test(self, chunks: Iterable[Chunk]) -> None:
         """Score held-out chunks in every model."""
         signs: list[Floats] = []
-        scores: list[list[Floats]] = [[] for _ in self.lanes]
+        scores: list[list[Floats]] = [[] for _ in self.runs]
         for chunk in chunks:
             signs.append(np.array(chunk.y))
-            for lane, got in zip(self.lanes, scores, strict=True):
-                if lane.refused is None:
+            for run, parts in zip(self.runs, scores, strict=True):
+                if run.refused is None:
                     start = time.perf_counter()
-                    got.append(lane.model.score_chunk(chunk))
-                    lane.seconds += time.perf_counter() - start
-        for lane, got in zip(self.lanes, scores, strict=True):
-            if lane.refused is not None:
+                    parts.append(run.model.engine.score_chunk(chunk))
+                    run.seconds += time.perf_counter() - start
+        for run, parts in zip(self.runs, scores, strict=True):
+            if run.refused is not None:
                 continue
-            lane.test = area(np.concatenate(signs), np.concatenate(got)) if signs else AreaEstimate(math.nan, math.nan)
+            run.test = area(np.concatenate(signs), np.concatenate(parts)) if signs else AreaEstimate(math.nan, math.nan)
 
 
 def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
@@ -266,16 +266,16 @@ def progressive(
     """
     if not isinstance(model, RankingClassifier):
         raise InvalidParams("progressive.model", "a learner or a Pipeline of aucstream", type(model).__name__)
-    race = Race([model], window=window)
+    comparison = Comparison([model], window=window)
     chunks: Iterable[Chunk] = _chunks(X, y, sample_weight)
     if shuffle is not None:
         chunks = shuffled(chunks, shuffle)
     for chunk in chunks:
-        race.learn(chunk)
-    race.end_pass()
+        comparison.learn(chunk)
+    comparison.end_pass()
     if test is not None:
-        race.test(_chunks(*test) if isinstance(test, tuple) else _chunks(test))
-    return race.lanes[0]
+        comparison.test(_chunks(*test) if isinstance(test, tuple) else _chunks(test))
+    return comparison.runs[0]
 
 
 def _chunks(X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[Chunk]:

@@ -61,13 +61,13 @@ def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingCl
 
 def _batch_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> BatchRanker:
     try:
-        found: BatchRanker = getattr(batch, meta["class"]).from_state_dict(arrays, meta)
+        model: BatchRanker = getattr(batch, meta["class"]).from_state_dict(arrays, meta)
     except AucstreamError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         name = meta["class"]
         raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
-    return found
+    return model
 
 
 def load(path: str | PathLike[str]) -> RankingClassifier | BatchRanker:

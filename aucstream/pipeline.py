@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -13,26 +13,24 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
-from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidBlock, InvalidParams
-from aucstream.features.columns import Columns
+from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
 from aucstream.features.encoding.encoder import Encoder
-from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Vocabulary
+from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.intake import array_block
 from aucstream.features.maps.mapping import MOST_ROWS, Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling.scaling import Scaling
-from aucstream.kernels.rows.finite import all_finite
+from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, encoder_from_state
-from aucstream.native.row_entry import NO_ROW, OneRow
+from aucstream.native.row_entry import NO_ENTRY, RowEntry
 from aucstream.native.scaled_row import scaled_row, uncalibrated
 from aucstream.registry import learner_class, make
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
 Calibration = Literal["logistic", "none"]
 ScalerName = Literal["auto", "standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
-RowKind = Literal["named", "columns"]
 
 
 class PipelineSpec(BaseModel):
@@ -134,11 +132,11 @@ class Pipeline(RankingClassifier):
         steps: list[Any] = [encoder_of(spec.encoder), *steps_of(spec.scaler)]
         if spec.map is not None:
             steps.append(map_of({"seed": spec.seed, **spec.map}))
-        made = cls(*steps, learner, calibration=spec.calibration)
-        made._scaler_name = spec.scaler
-        made._spec = spec
-        made._reset()
-        return made
+        model = cls(*steps, learner, calibration=spec.calibration)
+        model._scaler_name = spec.scaler
+        model._spec = spec
+        model._reset()
+        return model
 
     @property
     def spec(self) -> PipelineSpec | None:
@@ -189,9 +187,9 @@ class Pipeline(RankingClassifier):
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return a pipeline with the same steps; with its state too where attributes are included."""
-        made = super().clone(new_params, include_attributes)
-        made._encoder = made._parts.encoder  # copied apart, they would be two
-        return made
+        copied = super().clone(new_params, include_attributes)
+        copied._encoder = copied._parts.encoder  # copied apart, they would be two
+        return copied
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -227,9 +225,9 @@ class Pipeline(RankingClassifier):
                 part = block.rows(start, stop) if stop - start < len(block) else block
                 kinds = parts.encoder.kinds
                 values, norms = scaling.forward(part, kinds)
-                got = learner._learn(part.with_values(values))
-                scaling.observe(part, norms, got, kinds)
-                scores[start : start + len(part)] = got
+                part_scores = learner._learn(part.with_values(values))
+                scaling.observe(part, norms, part_scores, kinds)
+                scores[start : start + len(part)] = part_scores
                 start += len(part)
             else:
                 scores[start] = self._learn_at_change(block.rows(start, start + 1))
@@ -242,12 +240,12 @@ class Pipeline(RankingClassifier):
         score = float(self._score(row)[0])
         if not math.isfinite(score):
             return math.nan
-        before = self.keep()
+        before = self._checkpoint()
         change = parts.scaling.change(row, parts.encoder.kinds)
-        parts.learner.change_units(change)
+        parts.learner._change_units(change)
         values, _ = parts.scaling.forward(row, parts.encoder.kinds)
         if math.isnan(parts.learner._learn(row.with_values(values))[0]):
-            self.put_back(before)
+            self._restore(before)
             return math.nan
         return score
 
@@ -258,22 +256,22 @@ class Pipeline(RankingClassifier):
             self._resolve(block.form)
             self._parts.mapping.look_at(block, self._parts.resolved)
 
-    def end_warmup(self) -> None:
+    def _end_warmup(self) -> None:
         """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
         if self._parts.mapping is not None:
             self._parts.mapping.end_warmup(self._parts.resolved)
 
-    def keep(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes but the names, for `put_back`."""
+    def _checkpoint(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes but the names, for `_restore`."""
         parts = self._parts
         mark = None if parts.mapping is None else parts.mapping.mark()
-        return parts.scaling.copy(), parts.learner.keep(), parts.resolved, mark
+        return parts.scaling.copy(), parts.learner._checkpoint(), parts.resolved, mark
 
-    def put_back(self, kept: tuple[Any, ...]) -> None:
-        """Restore what `keep` returned."""
+    def _restore(self, checkpoint: tuple[Any, ...]) -> None:
+        """Restore what `_checkpoint` returned."""
         parts = self._parts
-        parts.scaling, learner, parts.resolved, mark = kept
-        parts.learner.put_back(learner)
+        parts.scaling, learner, parts.resolved, mark = checkpoint
+        parts.learner._restore(learner)
         if parts.mapping is not None:
             parts.mapping.rewind(mark)
 
@@ -309,28 +307,30 @@ class Pipeline(RankingClassifier):
         return self._learn(row).item()
 
     @property
-    def _stamp(self) -> object:  # type: ignore[override]
-        parts, held = self._parts, self._one.stamp
+    def _generation(self) -> object:  # type: ignore[override]
+        parts, generation = self._parts, self._entry.generation
         scaling, encoder = parts.scaling, parts.encoder
         if (
-            held[0] is parts.learner._stamp
-            and held[1] is scaling
-            and held[2] is scaling.columns
-            and held[3] is encoder.kinds
-            and held[4] is encoder.reader.val
-            and held[5] is parts.resolved
+            generation[0] is parts.learner._generation
+            and generation[1] is scaling
+            and generation[2] is scaling.columns
+            and generation[3] is encoder.kinds
+            and generation[4] is encoder.reader.val
+            and generation[5] is parts.resolved
         ):
-            return held
+            return generation
         return None
 
-    def _calls(self) -> OneRow:
+    def _new_entry(self) -> RowEntry:
         parts = self._parts
         learner, scaling, encoder = parts.learner, parts.scaling, parts.encoder
         if parts.mapping is not None or parts.resolved is None:
-            return NO_ROW
-        held = (learner._stamp, scaling, scaling.columns, encoder.kinds, encoder.reader.val, parts.resolved)
-        made = scaled_row(learner, scaling, encoder, held) if scaling.scheduled else learner._calls(held)
-        return made if self.calibration == "logistic" else uncalibrated(made)
+            return NO_ENTRY
+        generation = (learner._generation, scaling, scaling.columns, encoder.kinds, encoder.reader.val, parts.resolved)
+        entry = (
+            scaled_row(learner, scaling, encoder, generation) if scaling.scheduled else learner._new_entry(generation)
+        )
+        return entry if self.calibration == "logistic" else uncalibrated(entry)
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         parts = self._parts
@@ -350,85 +350,9 @@ class Pipeline(RankingClassifier):
     def _probability(self, score: float) -> float:
         return 0.5 if self.calibration == "none" else super()._probability(score)
 
-    def probabilities(self, scores: Floats) -> Floats:
+    def _probabilities(self, scores: Floats) -> Floats:
         """Return the calibrated probability of each score; one half where calibration is off."""
-        return np.full(len(scores), 0.5) if self.calibration == "none" else super().probabilities(scores)
-
-    # -- rows as a service gets them -------------------------------------------------------------------
-
-    def judge_known(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
-        """Return (score, probability) of a dict whose names are all known and whose numbers are finite.
-
-        None where `x` is another row: `check_rows` and `score_one` say what of it.
-        """
-        one = self._one
-        if one.stamp is not self._stamp:
-            one = self._one = self._calls()
-        both = one.score(id(x), one.address)
-        return (both.real, both.imag) if both == both else None
-
-    def plain(self, rows: Sequence[Any]) -> bool:
-        """Return whether all rows are dicts of names that are known, and finite numbers only.
-
-        `check_rows` passes such rows.
-        """
-        return self._encoder.plain(rows) is not None
-
-    def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
-        """Check rows that will be learned; change nothing.
-
-        Parameters
-        ----------
-        rows : sequence of dict or list
-            Named rows (`Columns` are such), or array rows (column j is the integer name j).
-        kind : {"named", "columns"} or None
-            What earlier rows of this model were; None: what it has learned decides.
-
-        Returns
-        -------
-        "named", "columns" or None
-            What the rows are; None where there are no rows.
-
-        Raises
-        ------
-        InvalidBlock
-            Names the row, the feature and the value.
-        """
-        encoder = self._encoder
-        if kind is None and isinstance(encoder, Vocabulary):
-            kind = "columns" if encoder.arrays else "named" if encoder.words else None
-        if isinstance(rows, Columns):  # all have the names of the first
-            kind = self.check_rows([rows[0]] if len(rows) else [], kind)
-            if not all_finite(rows.values.reshape(-1)):
-                row = int(np.argmin(np.isfinite(rows.values).all(axis=1)))
-                encoder.check(rows[row], f"[{row}]")
-            return kind
-        for number, x in enumerate(rows):
-            path = f"[{number}]"
-            if isinstance(x, Mapping):
-                encoder.check(x, path)
-                found: RowKind = "named"
-                if kind == "columns" and any(isinstance(name, str) for name in x):
-                    raise InvalidBlock(
-                        "features", "a list: this model's rows are arrays", Description("a dict"), path=path
-                    )
-                if kind == "columns":
-                    found = "columns"
-            elif isinstance(x, (list, tuple)):
-                found = "columns"
-                if kind == "named":
-                    raise InvalidBlock(
-                        "features", "a dict of name to value, as before", Description("a list"), path=path
-                    )
-                _checked_list(x, path)
-                if isinstance(encoder, Vocabulary) and len(x) > encoder.most:
-                    raise InvalidBlock(
-                        "features", f"at most {encoder.most} columns", Description(f"{len(x)} columns"), path=path
-                    )
-            else:
-                raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)
-            kind = found
-        return kind
+        return np.full(len(scores), 0.5) if self.calibration == "none" else super()._probabilities(scores)
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -464,7 +388,7 @@ class Pipeline(RankingClassifier):
         if not self._parts.scaling.scheduled:
             return learner.explain_one(x)
         names, columns, values = encoder.parts(x)
-        weights = learner.coefficients_at(columns)
+        weights = learner._coefficients_at(columns)
         row = encoder.look_up(x)
         if encoder.missed:
             with encoder.previewed(x) as row:
@@ -472,7 +396,7 @@ class Pipeline(RankingClassifier):
         else:
             scaled = self._scaled(*row)
         z = np.array([scaled[column] for column in columns.tolist()], dtype=np.float64)
-        return learner.contributions(names, weights * z * _shares(columns, values))
+        return learner._contributions(names, weights * z * _shares(columns, values))
 
     def _scaled(self, idx: Ints | None, val: Floats) -> dict[int, float]:
         """Return column to value of a named row as the learner gets it."""
@@ -534,20 +458,20 @@ class Pipeline(RankingClassifier):
         map_meta = meta.get("map")
         if map_meta is not None:
             steps.append(map_of(map_meta["spec"]))
-        made = cls(*steps, learner.clone(), calibration=meta["calibration"])
-        made._scaler_name = meta["scaler"]
+        model = cls(*steps, learner.clone(), calibration=meta["calibration"])
+        model._scaler_name = meta["scaler"]
         if meta["spec"] is not None:
-            made._spec = PipelineSpec.model_validate(meta["spec"])
+            model._spec = PipelineSpec.model_validate(meta["spec"])
         encoder, mapping = learner._encoder, None
         if map_meta is not None:
             encoder = encoder_from_state(of("encoder."), map_meta["encoder"])
             mapping = Mapped(map_of(map_meta["spec"]), encoder, learner)
             mapping.restore(of("map."), map_meta)
-        made._parts = _Parts(
+        model._parts = _Parts(
             encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"], mapping
         )
-        made._encoder = encoder
-        return made
+        model._encoder = encoder
+        return model
 
 
 def _shares(columns: Ints, values: Floats) -> Floats:
@@ -562,15 +486,3 @@ def _shares(columns: Ints, values: Floats) -> Floats:
 
 def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width: int) -> Block:
     return Block(np.array([0, val.size], dtype=np.int64), idx, val, y, weights, width, Form.NAMED)
-
-
-def _checked_list(x: Sequence[Any], path: str) -> None:
-    for column, value in enumerate(x):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
-        try:
-            finite = math.isfinite(float(value))
-        except OverflowError:
-            finite = False
-        if not finite:
-            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")

@@ -53,8 +53,8 @@ def learner_class(name: str) -> type[Learner]:
     entry = LEARNERS.get(name)
     if entry is None:
         raise UnknownLearner(name, LEARNERS)
-    found: type[Learner] = getattr(importlib.import_module(f"aucstream.learners.{entry.module}"), entry.class_name)
-    return found
+    cls: type[Learner] = getattr(importlib.import_module(f"aucstream.learners.{entry.module}"), entry.class_name)
+    return cls
 
 
 def make(name: str, params: Mapping[str, Any]) -> Learner:

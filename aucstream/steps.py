@@ -43,14 +43,14 @@ def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | Non
 
 def steps_of(name: str) -> list[Scaler]:
     """Return the scalers that a name stands for."""
-    made: dict[str, Scaler] = {
+    scalers: dict[str, Scaler] = {
         "auto": AutoScale(),
         "standard": Standardize(),
         "scale": Standardize(with_mean=False),
         "bounded": BoundedNorm(),
         "l2": UnitNorm(),
     }
-    return [made[word] for word in name.split("+") if word != "none"]
+    return [scalers[word] for word in name.split("+") if word != "none"]
 
 
 def encoder_of(spec: Mapping[str, Any]) -> Encoder:

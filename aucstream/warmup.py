@@ -106,7 +106,7 @@ def _warm_learner(learner: Learner) -> None:
         model.predict_proba_one({"a": row[0], "b": row[1], "c": row[2]})
         model.predict_proba_one({"c": row[2]})
     rows = [{"a": a, "b": b, "c": c} for a, b, c in X.tolist()]  # known by now: they are read as a block
-    model.learn_rows(rows, np.where(y, 1.0, -1.0))
-    model.score_rows(rows)
-    model.probabilities(np.zeros(2))
+    model.engine.learn_rows(rows, np.where(y, 1.0, -1.0))
+    model.engine.score_rows(rows)
+    model.engine.probabilities(np.zeros(2))
     model.to_bytes()

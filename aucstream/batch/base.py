@@ -103,24 +103,24 @@ class BatchRanker(abc.ABC):
         too_large = InvalidBlock(f"{name}.fit: features", "numbers whose sums of squares are finite", largest)
         if not largest < LARGEST:
             raise too_large
-        found = Solution(np.zeros(block.width), 0, 0.0, 0.0, 0.0)
+        solution = Solution(np.zeros(block.width), 0, 0.0, 0.0, 0.0)
         with np.errstate(all="ignore"):  # what is not finite is found below
             if 0 < positives < len(block):
-                found = self._solve(Pairs(block, signs))
-            scores = matrix_of(block) @ found.weights
-        if not np.isfinite([found.objective, found.residual]).all() or not np.isfinite(scores).all():
+                solution = self._solve(Pairs(block, signs))
+            scores = matrix_of(block) @ solution.weights
+        if not np.isfinite([solution.objective, solution.residual]).all() or not np.isfinite(scores).all():
             raise too_large
-        made = np.zeros(ledger.SIZE)
-        made[ledger.ROWS] = len(block)
-        made[ledger.POSITIVES] = positives
-        refit(made, scores, signs)
-        self._solution, self._ledger = found, made
-        if not found.residual <= found.bound:
+        totals = np.zeros(ledger.SIZE)
+        totals[ledger.ROWS] = len(block)
+        totals[ledger.POSITIVES] = positives
+        refit(totals, scores, signs)
+        self._solution, self._ledger = solution, totals
+        if not solution.residual <= solution.bound:
             warnings.warn(
                 NotConverged(
                     f"{name}.fit",
-                    f"a residual <= {found.bound:.3g} within {found.iterations} iterations",
-                    found.residual,
+                    f"a residual <= {solution.bound:.3g} within {solution.iterations} iterations",
+                    solution.residual,
                 ),
                 stacklevel=2,
             )
@@ -186,21 +186,21 @@ class BatchRanker(abc.ABC):
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
         """Return (arrays, meta) from which the model can be made again."""
-        found = self._solution
-        arrays: snapshot.Arrays = {"weights": found.weights.copy(), "ledger": self._ledger.copy()}
+        solution = self._solution
+        arrays: snapshot.Arrays = {"weights": solution.weights.copy(), "ledger": self._ledger.copy()}
         return arrays, {
             "class": type(self).__name__,
             "params": {name: getattr(self, name) for name in rules_of(type(self))},
-            "fit": [found.iterations, found.objective, found.residual, found.bound],
+            "fit": [solution.iterations, solution.objective, solution.residual, solution.bound],
         }
 
     @classmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
         """Return the model that `state_dict` described."""
-        made = cls(**meta["params"])
-        made._solution = Solution(arrays["weights"], *meta["fit"])
-        made._ledger = arrays["ledger"]
-        return made
+        model = cls(**meta["params"])
+        model._solution = Solution(arrays["weights"], *meta["fit"])
+        model._ledger = arrays["ledger"]
+        return model
 
     def to_bytes(self) -> bytes:
         """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""

@@ -133,13 +133,13 @@ def conjugate_gradients(
     z = residual / diagonal
     along = z
     rz = float(residual @ z)
-    for made in range(steps):
+    for count in range(steps):
         if float(np.linalg.norm(residual)) <= bound:
-            return x, made
+            return x, count
         bent = product(along)
         bend = float(along @ bent)
         if not bend > 0.0:  # rounding has the last word
-            return x, made
+            return x, count
         step = rz / bend
         x += step * along
         residual -= step * bent

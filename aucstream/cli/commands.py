@@ -37,7 +37,7 @@ from aucstream.cli.plot import check_plot, draw
 from aucstream.cli.results import auc_text, remarks, result_object, results_table, stdout_console
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, InvalidParams
-from aucstream.evaluate import Race
+from aucstream.evaluate import Comparison
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.version import __version__
@@ -108,14 +108,14 @@ def evaluate(
     check_numbers(passes=passes, window=window, seed=seed)
     choices = model_choices(model)
     spec = map_spec(map_)
-    comparison = Race([choice.pipeline(scale, seed, spec) for choice in choices], window=window)
+    comparison = Comparison([choice.pipeline(scale, seed, spec) for choice in choices], window=window)
     options = ReadOptions(label, positive, delimiter, format)
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
             with open_data(test, options) as reader:
                 comparison.test(with_progress(reader, progress, "test"))
-    runs = comparison.lanes
+    runs = comparison.runs
     for sentence in remarks(choices, runs, data=data, test=test, map_spec=spec):
         print(f"aucstream: {sentence}", file=sys.stderr)
     if as_json:
@@ -150,11 +150,11 @@ def train(
     if len(choices) != 1:
         raise InvalidParams("--model", "one algorithm", model)
     check_output(out)
-    comparison = Race([choices[0].pipeline(scale, seed, map_spec(map_))])
+    comparison = Comparison([choices[0].pipeline(scale, seed, map_spec(map_))])
     options = ReadOptions(label, positive, delimiter, format)
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
-    run = comparison.lanes[0]
+    run = comparison.runs[0]
     result = result_object(choices[0], run)
     arrays, meta = run.model.state_dict()
     meta["training"] = {key: result[key] for key in ("rows", "positives", "progressive_auc", "auc_low", "auc_high")}
@@ -182,8 +182,8 @@ def score(
         reader = stack.enter_context(open_data(data, options, labelled=False))
         target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
         for chunk in reader:
-            scores = model.score_chunk(chunk)
-            probabilities = model.probabilities(scores).tolist() if calibrated else [None] * len(scores)
+            scores = model.engine.score_chunk(chunk)
+            probabilities = model.engine.probabilities(scores).tolist() if calibrated else [None] * len(scores)
             for number, probability in zip(scores.tolist(), probabilities, strict=True):
                 target.write(json.dumps({"score": number, "probability": probability}) + "\n")
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from aucstream.cli.options import ReadOptions
 from aucstream.errors import BadRow, InvalidBlock
-from aucstream.evaluate import Chunk, Race, shuffled
+from aucstream.evaluate import Chunk, Comparison, shuffled
 from aucstream.io import Reader, Rows, read
 
 
@@ -52,13 +52,13 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
 
 
 def learn_data(
-    comparison: Race, data: str, *, passes: int, seed: int | None, progress: Progress, options: ReadOptions
+    comparison: Comparison, data: str, *, passes: int, seed: int | None, progress: Progress, options: ReadOptions
 ) -> None:
     """Let all models learn a file.
 
     Parameters
     ----------
-    comparison : Race
+    comparison : Comparison
         The models.
     data : str
         File name; "-" is standard input, which is held in memory where there are several passes.
@@ -90,7 +90,9 @@ def learn_data(
         comparison.end_pass()
 
 
-def _learn_pass(comparison: Race, data: str, chunks: Iterable[Chunk], seed: int | None, progress: Progress) -> None:
+def _learn_pass(
+    comparison: Comparison, data: str, chunks: Iterable[Chunk], seed: int | None, progress: Progress
+) -> None:
     """Let all models learn the chunks of one pass."""
     for chunk in chunks if seed is None else shuffled(chunks, seed):
         with _row_location(data, chunk):
@@ -99,9 +101,9 @@ def _learn_pass(comparison: Race, data: str, chunks: Iterable[Chunk], seed: int 
             comparison.learn(chunk)
 
 
-def _compile(comparison: Race, chunk: Chunk, progress: Progress) -> None:
+def _compile(comparison: Comparison, chunk: Chunk, progress: Progress) -> None:
     """Compile the kernels, or load them from the cache, before time is measured."""
-    task = progress.add_task("compile", total=len(comparison.lanes), rows=0)
+    task = progress.add_task("compile", total=len(comparison.runs), rows=0)
     comparison.compile(chunk, done=lambda: progress.advance(task))
     progress.remove_task(task)
 

@@ -137,7 +137,7 @@ def remarks(
         Specification of the feature map.
     """
     sentences = [
-        f"{choice.label} is out of the race: {run.refused}"
+        f"{choice.label} is out of the comparison: {run.refused}"
         for choice, run in zip(choices, runs, strict=True)
         if run.refused is not None
     ]

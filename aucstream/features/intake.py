@@ -118,17 +118,17 @@ def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
     moved = columns[indices]
     keep = moved >= 0
     rows = np.repeat(np.arange(n), np.diff(block.indptr))[keep]
-    kept, values = moved[keep], block.values[keep]
+    columns, values = moved[keep], block.values[keep]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
     if np.unique(columns).size < columns.size:
-        matrix = sparse.csr_array((values, kept, indptr), shape=(n, encoder.width))
+        matrix = sparse.csr_array((values, columns, indptr), shape=(n, encoder.width))
         matrix.sum_duplicates()
-        indptr, kept, values = (
+        indptr, columns, values = (
             matrix.indptr.astype(np.int64),
             matrix.indices.astype(np.int64),
             np.asarray(matrix.data),
         )
-    return Block(indptr, kept, values, block.y, block.weights, encoder.width, block.form)
+    return Block(indptr, columns, values, block.y, block.weights, encoder.width, block.form)
 
 
 def check_dicts(encoder: Encoder, rows: Sequence[Any]) -> None:
@@ -208,6 +208,6 @@ def frame_rows(X: pd.DataFrame) -> list[dict[Any, Any]]:
     if present.all():
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return [
-        {name: value for name, value, there in zip(names, row, present[i], strict=True) if there}
+        {name: value for name, value, is_present in zip(names, row, present[i], strict=True) if is_present}
         for i, row in enumerate(zip(*columns, strict=True))
     ]

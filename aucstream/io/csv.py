@@ -173,9 +173,9 @@ class CsvReader:
         chunk = _Chunk()
         others = 1  # lines to read before the next look for plain ones
         while self._text.more():
-            taken = self._take_plain(chunk) if self._plain else 0
+            rows = self._take_plain(chunk) if self._plain else 0
             if len(chunk) < self._chunk_rows and self._text.at < len(self._text.piece):
-                others = 1 if taken >= FEW else min(2 * others, BATCH_ROWS)
+                others = 1 if rows >= FEW else min(2 * others, BATCH_ROWS)
                 self._take(chunk, min(others, self._chunk_rows - len(chunk)))
             if len(chunk) == self._chunk_rows:
                 yield self._rows(chunk)
@@ -212,16 +212,16 @@ class CsvReader:
         state = np.array([text.at, 0], dtype=np.int64)
         at = -1 if self._label is None else self._label
         _read_lines(data, state, ord(self.delimiter), at, len(values), values, labels)
-        text.at, taken = state.tolist()
-        if taken:
+        text.at, rows = state.tolist()
+        if rows:
             if self._labels is not None:
-                cells = [text.piece[start:end] for start, end in labels[:taken].tolist()]
+                cells = [text.piece[start:end] for start, end in labels[:rows].tolist()]
                 texts = {cell: cell.decode().strip() for cell in set(cells)}
                 chunk.labels += [texts[cell] for cell in cells]
-            chunk.parts.append(Columns(self._names, values[:taken]))
-            chunk.lines += range(text.line + 1, text.line + 1 + taken)
-            text.line += taken
-        return int(taken)
+            chunk.parts.append(Columns(self._names, values[:rows]))
+            chunk.lines += range(text.line + 1, text.line + 1 + rows)
+            text.line += rows
+        return int(rows)
 
     def _convert(self, records: list[list[str]], chunk: _Chunk) -> None:
         cells = list(zip(*records, strict=True))

@@ -195,16 +195,16 @@ class _Shape:
         ids, starts = np.empty((n if id_ else 0, 2), dtype=np.int64), np.empty(n + 1, dtype=np.int64)
         state = np.array([start, 0], dtype=np.int64)
         _read_lines(text, state, *self._arguments, n, values, signs, weights, ids, starts)
-        end, taken = state.tolist()
-        if not taken:
+        end, rows = state.tolist()
+        if not rows:
             return None
         return PlainRows(
             self.names,
-            values[:taken],
-            signs[:taken] if label else None,
-            weights[:taken] if weight else None,
-            ids[:taken] if id_ else None,
-            starts[: taken + 1],
+            values[:rows],
+            signs[:rows] if label else None,
+            weights[:rows] if weight else None,
+            ids[:rows] if id_ else None,
+            starts[: rows + 1],
             end,
         )
 

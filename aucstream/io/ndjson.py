@@ -169,8 +169,8 @@ def _bad_row(file: str, line: int, raw: bytes, error: Exception) -> BadRow:
         row = json.loads(raw)  # reads NaN, Infinity and 1e400, so that they can be named
     except (ValueError, RecursionError):
         return BadRow(file, line, "", f"{_OBJECT} ({error})", raw.decode(errors="replace"))
-    column, pointer, expected, got = _complaint(row) or ("", "", f"{_OBJECT} ({error})", row)
-    return BadRow(file, line, column, expected, got, path=pointer)
+    column, pointer, expected, value = _complaint(row) or ("", "", f"{_OBJECT} ({error})", row)
+    return BadRow(file, line, column, expected, value, path=pointer)
 
 
 def _complaint(row: Any) -> tuple[str, str, str, object] | None:

@@ -309,22 +309,22 @@ def line_feeds(piece: bytes) -> int:
 def whole_lines(source: Source) -> Iterator[bytes]:
     """Yield the text in pieces of whole lines, about 1 MiB each; the last line gets its line feed."""
     parts: list[bytes] = []
-    held = 0
+    size = 0
     lines = 0
     first = True
     while data := source.piece():
         cut = data.rfind(b"\n") + 1
         if cut:
             piece = b"".join([*parts, memoryview(data)[:cut]])
-            parts, held = [data[cut:]], len(data) - cut
+            parts, size = [data[cut:]], len(data) - cut
             if first:
                 first, piece = False, piece.removeprefix(b"\xef\xbb\xbf")
             yield piece
             lines += line_feeds(piece)
         else:
             parts.append(data)
-            held += len(data)
-            if held > MAX_LINE_BYTES:
+            size += len(data)
+            if size > MAX_LINE_BYTES:
                 raise BadRow(source.name, lines + 1, "", f"a line of at most {MAX_LINE_BYTES:,} bytes")
     rest = b"".join(parts)
     if first:

@@ -203,7 +203,7 @@ class FTRL(Learner):
     def _carry_own(self, fields: dict[str, Any], change: UnitChange) -> None:
         d = change.ratio.size
         z, n = fields["z"][:d], fields["n"][:d]
-        w, b = self.coefficients_at(np.arange(d)), self.intercept_
+        w, b = self._coefficients_at(np.arange(d)), self.intercept_
         moved = np.flatnonzero(change.shift)
         if self.intercept and moved.size:
             b += dot(None, change.offset_shift[moved], w[moved])

@@ -42,7 +42,7 @@ from aucstream.learners._families.pair_moments import (
 from aucstream.learners._families.pair_moments_full import DIAGONAL, FULL
 from aucstream.learners._families.pair_moments_sampled import SAMPLED
 from aucstream.learners._families.pair_moments_sketch import SKETCH
-from aucstream.native.row_entry import NO_ROW, OneRow
+from aucstream.native.row_entry import NO_ENTRY, RowEntry
 
 _PROGRAMS = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH, "pairs": SAMPLED}
 _SOLVERS: dict[str, Callable[..., None]] = {
@@ -265,8 +265,8 @@ class MBA(Learner):
             return score
         return super()._score_row(idx, val)
 
-    def _calls(self, stamp: object = None, row: Floats | None = None) -> OneRow:
-        return NO_ROW if self._outgrown(self._encoder.width) else super()._calls(stamp, row)
+    def _new_entry(self, generation: object = None, row: Floats | None = None) -> RowEntry:
+        return NO_ENTRY if self._outgrown(self._encoder.width) else super()._new_entry(generation, row)
 
     def _score(self, block: Block) -> Floats:
         width = max(block.width, self._encoder.width)
@@ -288,15 +288,15 @@ class MBA(Learner):
         self._become(self._first_form())
         super()._reset()
 
-    def keep(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes but the names, for `put_back`."""
-        return self._form, super().keep()
+    def _checkpoint(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes but the names, for `_restore`."""
+        return self._form, super()._checkpoint()
 
-    def put_back(self, kept: tuple[Any, ...]) -> None:
-        """Restore what `keep` returned."""
-        form, rest = kept
+    def _restore(self, checkpoint: tuple[Any, ...]) -> None:
+        """Restore what `_checkpoint` returned."""
+        form, rest = checkpoint
         self._become(form)
-        super().put_back(rest)
+        super()._restore(rest)
 
     def _program_of(self, arrays: snapshot.Arrays) -> Program:
         if self.moments == "auto" and self._form == "full" and "state.cross" not in arrays:

@@ -123,11 +123,11 @@ def state_array(where: str, arrays: Any, name: str, dtype: Any, shape: tuple[int
         isinstance(array, np.ndarray)
         and array.dtype == dtype
         and array.ndim == len(shape)
-        and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
+        and all(want is None or want == actual for want, actual in zip(shape, array.shape, strict=True))
     )
     if not fits:
-        got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise BadSnapshot(where, f"{np.dtype(dtype)} {shape}", got, path=name)
+        actual = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise BadSnapshot(where, f"{np.dtype(dtype)} {shape}", actual, path=name)
     return np.array(array, order="C")
 
 

@@ -73,8 +73,8 @@ def column_of(name, table):
     kind = int_at(name + TYPE_AT)
     if kind != slot(table, STRING) and kind != slot(table, INT):
         return -1
-    found = dict_get(slot(table, INDEX), name)
-    return -1 if found == 0 else size_of_int(found)
+    column = dict_get(slot(table, INDEX), name)
+    return -1 if column == 0 else size_of_int(column)
 
 
 @jit
@@ -85,8 +85,8 @@ def word_column(name, word, table):
     words = dict_get(slot(table, WORDS), name)
     if words == 0:
         return -1
-    found = dict_get(words, word)
-    return -1 if found == 0 else size_of_int(found)
+    column = dict_get(words, word)
+    return -1 if column == 0 else size_of_int(column)
 
 
 @jit

@@ -119,7 +119,7 @@ def slots_of(values: Sequence[Any]) -> list[int | float]:
 
 def unpacker(kinds: Sequence[Any]) -> Any:
     """Return a compiled function: the address of `slots_of` values of these types -> the values as a tuple."""
-    made = types.Tuple(tuple(kinds))
+    kind_of_tuple = types.Tuple(tuple(kinds))
 
     @intrinsic
     def read(context: Any, address: Any) -> Any:
@@ -142,9 +142,9 @@ def unpacker(kinds: Sequence[Any]) -> Any:
                     values.append(builder.trunc(slot(ir.IntType(64)), ir.IntType(1)))
                 else:
                     values.append(slot(_POINTEES[kind]))
-            return context.make_tuple(builder, made, values)
+            return context.make_tuple(builder, kind_of_tuple, values)
 
-        return made(_ADDRESS), generate
+        return kind_of_tuple(_ADDRESS), generate
 
     return read
 

@@ -55,9 +55,9 @@ def learn_call(step: Callable[..., float], state: Kinds, numbers: Kinds) -> Call
             return math.nan
         at = slot(arguments, ROW)
         val = floats_at(slot(table, VALUES) if at == 0 else at, n)
-        held = state_at(arguments + 8 * HEAD)
-        given = numbers_at(arguments + 8 * numbers_from)
-        return step(*(held + (ints_at(slot(table, COLUMNS), n), val, sign, weight) + given))  # noqa: RUF005
+        state_arrays = state_at(arguments + 8 * HEAD)
+        parameters = numbers_at(arguments + 8 * numbers_from)
+        return step(*(state_arrays + (ints_at(slot(table, COLUMNS), n), val, sign, weight) + parameters))  # noqa: RUF005
 
     return compiled_for(jit_holding(learn), int, int, float, float)
 
@@ -75,12 +75,12 @@ def score_call(score_row: Callable[..., float], state: Kinds, numbers: Kinds) ->
             return complex(math.nan, math.nan)
         at = slot(arguments, ROW)
         val = floats_at(slot(table, VALUES) if at == 0 else at, n)
-        held = state_at(arguments + 8 * HEAD)
-        given = numbers_at(arguments + 8 * numbers_from)
-        s = score_row(*(held + (ints_at(slot(table, COLUMNS), n), val) + given))  # noqa: RUF005
+        state_arrays = state_at(arguments + 8 * HEAD)
+        parameters = numbers_at(arguments + 8 * numbers_from)
+        s = score_row(*(state_arrays + (ints_at(slot(table, COLUMNS), n), val) + parameters))  # noqa: RUF005
         if not math.isfinite(s):
             return complex(math.nan, math.nan)
-        return complex(s, probability(held[-1], s))  # the ledger is the last
+        return complex(s, probability(state_arrays[-1], s))  # the ledger is the last
 
     return compiled_for(jit_holding(score), int, int)
 
@@ -89,7 +89,7 @@ def _no_row(*arguments: Any) -> Any:
     return complex(math.nan, math.nan)
 
 
-class OneRow:
+class RowEntry:
     """The compiled calls of one model as it stands.
 
     Attributes
@@ -102,45 +102,45 @@ class OneRow:
         not finite.
     address : int
         Of the arguments.
-    stamp : object
-        Which state of the model this belongs to: as soon as an array is another, the model has another stamp.
+    generation : object
+        Which state of the model this belongs to: as soon as an array is another, the model has another generation.
     """
 
-    __slots__ = ("_owned", "address", "learn", "score", "stamp")
+    __slots__ = ("_owned", "address", "generation", "learn", "score")
 
-    def __init__(self, stamp: Any, arguments: Arguments | None = None) -> None:
-        self.stamp = stamp
+    def __init__(self, generation: Any, arguments: Arguments | None = None) -> None:
+        self.generation = generation
         self.address = 0 if arguments is None else arguments.address
         self.learn: Callable[..., float] = _no_row
         self.score: Callable[..., complex] = _no_row
         self._owned = arguments
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> OneRow:
-        return NO_ROW
+    def __deepcopy__(self, memo: dict[int, Any]) -> RowEntry:
+        return NO_ENTRY
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _no_calls, ()
 
 
-def _no_calls() -> OneRow:
-    return NO_ROW
+def _no_calls() -> RowEntry:
+    return NO_ENTRY
 
 
-NO_ROW = OneRow((None,))  # where nothing was compiled yet, or can be
+NO_ENTRY = RowEntry((None,))  # where nothing was compiled yet, or can be
 
 
-def one_row(
+def row_entry(
     step: Callable[..., float],
     score_row: Callable[..., float],
     state: tuple[Any, ...],
     numbers: tuple[Any, ...],
     reader: Reader,
-    stamp: Any,
+    generation: Any,
     *,
     limit: int,
     pool_at: int,
     row: Floats | None = None,
-) -> OneRow:
+) -> RowEntry:
     """Return the calls of a learner.
 
     Parameters
@@ -157,19 +157,19 @@ def one_row(
         Where the row's values are; None: as the reader wrote them.
     """
     if not COMPILED:
-        return OneRow(stamp)
+        return RowEntry(generation)
     pool = None if pool_at < 0 else (state[pool_at][-1], state[pool_at + 2].size)
     arguments = Arguments((*state, *numbers), reader.address, limit, row, pool)
     kinds = arguments.kinds[: len(state)], arguments.kinds[len(state) :]
-    made = OneRow(stamp, arguments)
+    entry = RowEntry(generation, arguments)
 
-    def first_learn(*given: Any) -> float:
-        made.learn = learn_call(step, *kinds)
-        return made.learn(*given)
+    def first_learn(*call: Any) -> float:
+        entry.learn = learn_call(step, *kinds)
+        return entry.learn(*call)
 
-    def first_score(*given: Any) -> complex:
-        made.score = score_call(score_row, *kinds)
-        return made.score(*given)
+    def first_score(*call: Any) -> complex:
+        entry.score = score_call(score_row, *kinds)
+        return entry.score(*call)
 
-    made.learn, made.score = first_learn, first_score
-    return made
+    entry.learn, entry.score = first_learn, first_score
+    return entry

@@ -24,12 +24,12 @@ def take(x, arguments):
     """
     table = slot(arguments, READER)
     n = read(x, table, slot(arguments, LIMIT))
-    standard, centred, kind, kinds, columns, s, out, kept = _values_at(arguments + 8 * HEAD)
+    standard, centred, kind, kinds, columns, s, out, undo = _values_at(arguments + 8 * HEAD)
     if n < 0 or n > out.size:
         return -1
     val = floats_at(slot(table, VALUES), n)
     idx = ints_at(slot(table, COLUMNS), n)
-    return n if scaling.take_row(idx, val, standard, centred, kind, kinds, columns, s, out[:n], kept) else -1
+    return n if scaling.take_row(idx, val, standard, centred, kind, kinds, columns, s, out[:n], undo) else -1
 
 
 @jit_holding

@@ -13,7 +13,7 @@ from aucstream.learners._base.learner import Learner
 from aucstream.native import scaled_dicts
 from aucstream.native.guard import COMPILED
 from aucstream.native.memory import compiled_for
-from aucstream.native.row_entry import OneRow
+from aucstream.native.row_entry import RowEntry
 
 
 @cache
@@ -21,14 +21,14 @@ def _compiled() -> tuple[Callable[..., int], Callable[..., int]]:
     return compiled_for(scaled_dicts.take, int, int), compiled_for(scaled_dicts.forward, int, int)
 
 
-def scaled_row(learner: Learner, scaling: Scaling, encoder: Encoder, stamp: object) -> OneRow:
+def scaled_row(learner: Learner, scaling: Scaling, encoder: Encoder, generation: object) -> RowEntry:
     """Return the calls of a pipeline, whose scaled values the learner reads where the scaling puts them."""
     if not COMPILED:
-        return OneRow(stamp)
+        return RowEntry(generation)
     take, forward = _compiled()
     arguments, row = scaling.dict_arguments(encoder.reader, encoder.kinds, learner._capacity)
-    learned = learner._calls(stamp, row)
-    made = OneRow(stamp, arguments)
+    learned = learner._new_entry(generation, row)
+    entry = RowEntry(generation, arguments)
     reader, at = encoder.reader, learned.address
 
     def learn(x: int, address: int, sign: float, weight: float) -> float:
@@ -43,18 +43,18 @@ def scaled_row(learner: Learner, scaling: Scaling, encoder: Encoder, stamp: obje
     def score(x: int, address: int) -> Any:
         return learned.score(0, at) if forward(x, address) >= 0 else complex(math.nan, math.nan)
 
-    made.learn, made.score = learn, score
-    return made
+    entry.learn, entry.score = learn, score
+    return entry
 
 
-def uncalibrated(calls: OneRow) -> OneRow:
+def uncalibrated(calls: RowEntry) -> RowEntry:
     """Return the same calls, but that each probability is one half."""
-    made = OneRow(calls.stamp)
-    made.address, made.learn = calls.address, calls.learn
+    entry = RowEntry(calls.generation)
+    entry.address, entry.learn = calls.address, calls.learn
 
     def score(x: int, address: int) -> complex:
         both = calls.score(x, address)
         return complex(both.real, 0.5) if both == both else both
 
-    made.score = score
-    return made
+    entry.score = score
+    return entry

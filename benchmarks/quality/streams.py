@@ -197,7 +197,7 @@ def measure(scenario: str, name: str, order: int, system: str, scale: str) -> fl
         return area(test_y, make("psam", {}).partial_fit(rows, y).decision_function(test_rows)).auc
     model = Pipeline(*steps_of(scale), make(system, {}))
     try:
-        return area(test_y, model.partial_fit(X, y).score_chunk(_block(test_X, test_y))).auc
+        return area(test_y, model.partial_fit(X, y).engine.score_chunk(_block(test_X, test_y))).auc
     except ValueError:  # more columns than d^2 numbers are kept for
         return float("nan")
 

@@ -58,7 +58,7 @@ def contest(name: str, folder: Path) -> float:
     def one_pass() -> None:
         model, auc = getattr(aucstream, name)(), AUC()
         for chunk in read(folder / "rows.svm"):
-            auc.update_many(chunk.y, model.learn_chunk(chunk))
+            auc.update_many(chunk.y, model.engine.learn_chunk(chunk))
         auc.get()
 
     one_pass()

@@ -58,7 +58,7 @@ def state(model):
 
 
 def learned(model, rows=DICTS, signs=SIGNS):
-    model.learn_rows(rows, signs)
+    model.engine.learn_rows(rows, signs)
     return model
 
 
@@ -75,13 +75,13 @@ def test_dicts_in_any_split_equal_the_loop_to_the_last_bit(kind, learner):
     assert before[:WARM] == [0.0] * WARM
     assert len(set(before[WARM:])) > 100
     whole = made(kind, learner=learner())
-    assert whole.learn_rows(DICTS, SIGNS).tolist() == before
+    assert whole.engine.learn_rows(DICTS, SIGNS).tolist() == before
     uneven = made(kind, learner=learner())
     for a, b in itertools.pairwise(UNEVEN):
         uneven.learn_many(pd.DataFrame(DICTS[a:b]), y[a:b])
     assert state(whole) == state(loop)
     assert state(uneven) == state(loop)
-    assert whole.score_rows(DICTS).tolist() == [loop.score_one(x) for x in DICTS]
+    assert whole.engine.score_rows(DICTS).tolist() == [loop.score_one(x) for x in DICTS]
 
 
 @every_map
@@ -120,7 +120,7 @@ def test_every_learner_goes_behind_a_map_in_any_split_and_after_a_load(name):
         before.append(loop.score_one(x))
         loop.learn_one(x, label)
     whole = made("randomthresholds", learner=make(name, {}), warmup=50)
-    assert whole.learn_rows(DICTS[:150], SIGNS[:150]).tolist() == before
+    assert whole.engine.learn_rows(DICTS[:150], SIGNS[:150]).tolist() == before
     assert len(set(before)) > 20
     resumed = from_bytes(
         learned(made("randomthresholds", learner=make(name, {}), warmup=50), DICTS[:60], SIGNS[:60]).to_bytes()
@@ -133,7 +133,7 @@ def test_forms_may_change_within_the_warm_up():
     def parts(model):
         model.partial_fit(X[:40, :3], y[:40])
         model.partial_fit(sparse.csr_array(X[40:80]), y[40:80])
-        model.learn_rows([dict(enumerate(row)) for row in X[80:100].tolist()], SIGNS[80:100])
+        model.engine.learn_rows([dict(enumerate(row)) for row in X[80:100].tolist()], SIGNS[80:100])
         return model
 
     model, resumed = parts(made()), from_bytes(parts(made()).to_bytes())
@@ -185,7 +185,7 @@ def test_scores_are_zero_and_probabilities_one_half_until_the_warm_up_is_over():
     assert model.positives == y[: WARM - 1].sum()
     assert model.score_one(DICTS[0]) == 0.0
     assert model.predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
-    assert model.score_rows(DICTS).tolist() == [0.0] * N
+    assert model.engine.score_rows(DICTS).tolist() == [0.0] * N
     assert model.resolved == {"scaler": "standard+bounded"}
     model.learn_one(DICTS[WARM - 1], True)
     assert model.examples == WARM
@@ -212,18 +212,18 @@ def test_weights_count_in_the_kept_rows_and_rows_of_weight_zero_are_not_kept():
 
 def test_a_warm_up_cut_short_goes_on_with_what_it_has():
     model = made().partial_fit(X[:70], y[:70])
-    model.end_warmup()
+    model.engine.end_warmup()
     asked = made(warmup=70).partial_fit(X[:70], y[:70])
     assert model.decision_function(X).tolist() == asked.decision_function(X).tolist()
     before = model.to_bytes()
-    model.end_warmup()
+    model.engine.end_warmup()
     assert model.to_bytes() == before
     fresh = made()
-    fresh.end_warmup()
+    fresh.engine.end_warmup()
     assert fresh.examples == 0
     assert fresh.score_one({"a": 1.0}) == 0.0
     plain = Pipeline(AutoScale(), SOLAM())
-    plain.end_warmup()
+    plain.engine.end_warmup()
     assert plain.examples == 0
 
 
@@ -304,7 +304,7 @@ def test_a_block_with_new_names_and_a_skipped_row_is_undone_and_learned_row_by_r
     for x, label in zip(rows, y.tolist(), strict=True):
         with contextlib.suppress(NonFiniteStep):
             loop.learn_one(x, label)
-    scores = block.learn_rows(rows, SIGNS)
+    scores = block.engine.learn_rows(rows, SIGNS)
     assert np.flatnonzero(np.isnan(scores)).tolist() == [WARM - 20]
     assert state(block) == state(loop)
 
@@ -325,8 +325,8 @@ def test_names_that_come_after_the_warm_up_count_nothing(kind):
 def test_hashed_names_are_mapped_too():
     model = learned(made("kmeansnystroem", Hashing(8), AutoScale()))
     again = from_bytes(model.to_bytes())
-    assert again.score_rows(DICTS).tolist() == model.score_rows(DICTS).tolist()
-    assert roc_auc_score(y[WARM:], model.score_rows(DICTS[WARM:])) > 0.75
+    assert again.engine.score_rows(DICTS).tolist() == model.engine.score_rows(DICTS).tolist()
+    assert roc_auc_score(y[WARM:], model.engine.score_rows(DICTS[WARM:])) > 0.75
 
 
 # -- the surface ----------------------------------------------------------------------------------
@@ -361,12 +361,14 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps(kind):
     size = MAPS[kind]._size_name()
     spec = {"algorithm": "solam", "map": {"kind": kind, size: 20, "warmup": WARM}, "seed": 4}
     model = learned(Pipeline.from_spec(spec))
-    assert model.score_rows(DICTS).tolist() == learned(made(kind, seed=4)).score_rows(DICTS).tolist()
+    assert model.engine.score_rows(DICTS).tolist() == learned(made(kind, seed=4)).engine.score_rows(DICTS).tolist()
     again = from_bytes(model.to_bytes())
     assert again.spec == model.spec
     assert again.spec.map == spec["map"]
     own = Pipeline.from_spec({**spec, "map": {**spec["map"], "seed": 9}})
-    assert learned(own).score_rows(DICTS).tolist() == learned(made(kind, seed=9)).score_rows(DICTS).tolist()
+    assert (
+        learned(own).engine.score_rows(DICTS).tolist() == learned(made(kind, seed=9)).engine.score_rows(DICTS).tolist()
+    )
     assert Pipeline.from_spec({**spec, "seed": None})._is_stochastic
 
 
@@ -375,8 +377,8 @@ def test_a_drawn_seed_stays_with_the_model():
     resumed = from_bytes(model.to_bytes())
     for each in (model, resumed):
         learned(each, DICTS[50:], SIGNS[50:])
-    assert resumed.score_rows(DICTS).tolist() == model.score_rows(DICTS).tolist()
-    assert learned(made(seed=None)).score_rows(DICTS).tolist() != model.score_rows(DICTS).tolist()
+    assert resumed.engine.score_rows(DICTS).tolist() == model.engine.score_rows(DICTS).tolist()
+    assert learned(made(seed=None)).engine.score_rows(DICTS).tolist() != model.engine.score_rows(DICTS).tolist()
 
 
 @pytest.mark.parametrize(

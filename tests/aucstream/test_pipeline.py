@@ -36,7 +36,7 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps_and_survives_a_load(scaler)
     spec = {"algorithm": "solam", "params": {"R": 5.0}, "scaler": scaler, "encoder": {"kind": "hashing", "bits": 6}}
     model = Pipeline.from_spec(spec)
     assert model.resolved is None if scaler == "auto" else model.resolved == {"scaler": scaler}
-    model.learn_rows(rows(), np.where(y, 1.0, -1.0))
+    model.engine.learn_rows(rows(), np.where(y, 1.0, -1.0))
     again = from_bytes(model.to_bytes())
     assert again.spec == model.spec
     assert again.resolved == model.resolved
@@ -51,8 +51,8 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps_and_survives_a_load(scaler)
         "none": [],
     }[scaler]
     twin = Pipeline(Hashing(6), *by_hand, SOLAM(R=5.0))
-    twin.learn_rows(rows(), np.where(y, 1.0, -1.0))
-    assert twin.score_rows(rows()).tolist() == model.score_rows(rows()).tolist()
+    twin.engine.learn_rows(rows(), np.where(y, 1.0, -1.0))
+    assert twin.engine.score_rows(rows()).tolist() == model.engine.score_rows(rows()).tolist()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_auto_is_decided_by_the_form_of_the_first_block_and_nothing_else(kind, r
 def test_contributions_add_up_to_the_score_and_names_never_trained_are_not_shown():
     for steps in ([], [AutoScale()], [Standardize(), UnitNorm()]):
         model = Pipeline(*steps, SOLAM())
-        model.learn_rows(rows(), np.where(y, 1.0, -1.0))
+        model.engine.learn_rows(rows(), np.where(y, 1.0, -1.0))
         for x in (*rows(5), {"a": 1.0, "never": 2.0}, {"never": True}, {}):
             parts = model.explain_one(x)
             assert sum(parts.values()) == pytest.approx(model.score_one(x), rel=1e-12, abs=1e-14)
@@ -121,9 +121,9 @@ def test_contributions_add_up_to_the_score_and_names_never_trained_are_not_shown
 def test_checking_rows_changes_nothing_and_names_row_feature_and_value():
     model = Pipeline()
     before = model.to_bytes()
-    assert model.check_rows([{"a": 1.0}, {"b": "x"}]) == "named"
-    assert model.check_rows([[1.0, 2.0], [3]]) == "columns"
-    assert model.check_rows([]) is None
+    assert model.engine.check_rows([{"a": 1.0}, {"b": "x"}]) == "named"
+    assert model.engine.check_rows([[1.0, 2.0], [3]]) == "columns"
+    assert model.engine.check_rows([]) is None
     for bad, word in (
         ([{"a": 1.0}, {"a": float("nan")}], r"\[1\]\['a'\]"),
         ([[1.0], [1.0, float("inf")]], r"\[1\]\[1\]"),
@@ -134,7 +134,7 @@ def test_checking_rows_changes_nothing_and_names_row_feature_and_value():
         (["a"], r"\[0\]"),
     ):
         with pytest.raises(InvalidBlock, match=word):
-            model.check_rows(bad)
+            model.engine.check_rows(bad)
     assert model.to_bytes() == before
 
 
@@ -158,7 +158,7 @@ def test_a_running_scaler_forbids_a_merge():
 def test_without_calibration_every_probability_is_one_half():
     model = Pipeline(AutoScale(), SOLAM(), calibration="none").partial_fit(X, y)
     assert model.predict_proba_one({0: 5.0, 1: 0.0, 2: 0.0}) == {False: 0.5, True: 0.5}
-    assert set(model.probabilities(model.decision_function(X))) == {0.5}
+    assert set(model.engine.probabilities(model.decision_function(X))) == {0.5}
     with pytest.raises(InvalidParams, match="calibration"):
         Pipeline(calibration="spam")
 

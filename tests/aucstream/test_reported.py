@@ -26,7 +26,7 @@ def test_an_integer_name_is_the_column_of_an_array():
     for value, y in [(1.0, True), (-1.0, False)] * 20:
         model.learn_one({3: value}, y)
     assert model.decision_function(np.array([[0.0, 0.0, 0.0, 1.0]])).item() == model.score_one({3: 1.0})
-    assert model.score_rows([[0.0, 0.0, 0.0, 1.0, 9.0]]).item() == model.score_one({3: 1.0})
+    assert model.engine.score_rows([[0.0, 0.0, 0.0, 1.0, 9.0]]).item() == model.score_one({3: 1.0})
     with pytest.raises(InvalidBlock, match="at most 4 columns"):
         model.decision_function(np.ones((1, 5)))
 

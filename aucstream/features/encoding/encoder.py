@@ -131,8 +131,8 @@ class Encoder(abc.ABC):
 
         Such rows pass `check`, and add no name.
         """
-        found = self.reader.read_all(rows)
-        return found if found is not None and all_finite(found[2]) else None
+        entries = self.reader.read_all(rows)
+        return entries if entries is not None and all_finite(entries[2]) else None
 
     def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
         """Return (columns, values) of a row that is only scored; unknown names are left out."""

@@ -44,7 +44,7 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
         A value of another kind, not finite, or two features that make the same name.
     """
     entries: list[tuple[Name, float, int]] = []
-    made: set[Name] = set()
+    names: set[Name] = set()
     for key, value in x.items():
         name = checked_name(key, path)
         if value is None:
@@ -53,7 +53,7 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
         if kind is float or kind is int:
             entries.append((name, finite_value(value, name, path), NUMERIC))
         elif isinstance(value, str):
-            made.add(f"{name}={value}")
+            names.add(f"{name}={value}")
             entries.append((f"{name}={value}", 1.0, INDICATOR))
         elif isinstance(value, (bool, np.bool_)):
             entries.append((name, 1.0 if value else 0.0, INDICATOR))
@@ -62,7 +62,7 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
                 if not isinstance(member, str):
                     raise InvalidBlock("feature", "a list of strings", member, path=f"{path}[{name!r}]")
             for member in sorted(value) if isinstance(value, (set, frozenset)) else dict.fromkeys(value):
-                made.add(f"{name}={member}")
+                names.add(f"{name}={member}")
                 entries.append((f"{name}={member}", 1.0, INDICATOR))
         elif isinstance(value, numbers.Real) or (
             hasattr(value, "__float__") and not hasattr(value, "__len__") and not isinstance(value, np.generic)
@@ -70,23 +70,23 @@ def entries_of(x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, 
             entries.append((name, finite_value(value, name, path), NUMERIC))
         else:
             raise InvalidBlock("feature", VALUES, value, path=f"{path}[{name!r}]")
-    if made and len({name for name, _, _ in entries}) < len(entries):
+    if names and len({name for name, _, _ in entries}) < len(entries):
         raise _met(x, path)
     return entries
 
 
 def _met(x: Mapping[Any, Any], path: str) -> InvalidBlock:
     """Return the error for a one-hot name that another feature has, too; it names the one-hot feature."""
-    made = [
+    pairs = [
         (key, f"{key}={member}")
         for key, value in x.items()
         if value is not None and not isinstance(value, (bool, np.bool_, numbers.Real))
         for member in ([value] if isinstance(value, str) else set(value) if isinstance(value, Iterable) else ())
     ]
-    names = [name for _, name in made]
-    key, name = next(((key, name) for key, name in made if names.count(name) > 1 or name in x), made[0])
-    told = "names that differ: a one-hot name=value meets another feature"
-    return InvalidBlock("feature", told, name, path=f"{path}[{key!r}]")
+    names = [name for _, name in pairs]
+    key, name = next(((key, name) for key, name in pairs if names.count(name) > 1 or name in x), pairs[0])
+    message = "names that differ: a one-hot name=value meets another feature"
+    return InvalidBlock("feature", message, name, path=f"{path}[{key!r}]")
 
 
 def finite_value(value: Any, name: Name, path: str) -> float:

@@ -90,6 +90,6 @@ class Hashing(Encoder):
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Hashing:
         """Return the encoder that `state_dict` described."""
-        made = cls(meta["bits"])
-        made.kinds = arrays["kinds"].copy()
-        return made
+        encoder = cls(meta["bits"])
+        encoder.kinds = arrays["kinds"].copy()
+        return encoder

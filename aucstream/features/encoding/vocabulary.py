@@ -205,21 +205,21 @@ class Vocabulary(Encoder):
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Vocabulary:
         """Return the vocabulary that `state_dict` described."""
-        made = cls(meta["capacity"])
+        encoder = cls(meta["capacity"])
         if "names" in arrays:
             names: list[Name] = json.loads(arrays["names"].tobytes())
         else:
             names = list(range(meta["width"]))
-        made.names = names
-        made.width = len(names)
-        made._index.update((name, column) for column, name in enumerate(names))
-        made._identity = "names" not in arrays
-        made.words = any(isinstance(name, str) for name in names)
-        made.kinds = np.zeros(max(8, len(names)), dtype=np.uint8)
-        made.kinds[: len(names)] = arrays["kinds"]
-        made.dropped = meta["dropped"]
-        made.arrays = meta["arrays"]
-        return made
+        encoder.names = names
+        encoder.width = len(names)
+        encoder._index.update((name, column) for column, name in enumerate(names))
+        encoder._identity = "names" not in arrays
+        encoder.words = any(isinstance(name, str) for name in names)
+        encoder.kinds = np.zeros(max(8, len(names)), dtype=np.uint8)
+        encoder.kinds[: len(names)] = arrays["kinds"]
+        encoder.dropped = meta["dropped"]
+        encoder.arrays = meta["arrays"]
+        return encoder
 
     def copy(self) -> Vocabulary:
         """Return an independent copy."""

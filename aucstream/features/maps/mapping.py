@@ -222,9 +222,9 @@ class Warmup:
         The columns that the map sees are those in which a kept row is not 0, in the order of their names,
         and the first `max_columns` of them.
         """
-        held = self.held()
+        blocks = self.held()
         seen = np.zeros(encoder.width, dtype=bool)
-        for block in held:
+        for block in blocks:
             assert block.indices is not None
             seen[block.indices[block.values != 0.0]] = True
         columns = np.flatnonzero(seen)
@@ -237,7 +237,7 @@ class Warmup:
         place = np.full(encoder.width, -1, dtype=np.int64)
         place[columns] = np.arange(columns.size)
         kinds = encoder.kinds[columns]
-        rows = [_picked(block, place, columns.size, False) for block in held]
+        rows = [_picked(block, place, columns.size, False) for block in blocks]
         scaling.fix(rows, kinds)
         if scaling.scheduled:
             rows = [block.with_values(scaling.forward(block, kinds)[0]) for block in rows]
@@ -279,10 +279,12 @@ class Warmup:
         if "place" in arrays:
             self.fixed = Fixed.from_state_dict(kind, arrays, meta)
         elif arrays:
-            kept = _under("kept.", arrays)
-            forms = kept["forms"]
-            width = int(kept["indices"].max()) + 1 if kept["indices"].size else 0
-            rows = Block(kept["indptr"], kept["indices"], kept["values"], kept["y"], kept["weights"], width, Form.NAMED)
+            saved = _under("kept.", arrays)
+            forms = saved["forms"]
+            width = int(saved["indices"].max()) + 1 if saved["indices"].size else 0
+            rows = Block(
+                saved["indptr"], saved["indices"], saved["values"], saved["y"], saved["weights"], width, Form.NAMED
+            )
             edges = [0, *(np.flatnonzero(np.diff(forms)) + 1).tolist(), forms.size]
             for a, b in itertools.pairwise(edges):
                 part = rows.rows(a, b)
@@ -329,9 +331,9 @@ class Mapped:
     def end_warmup(self, scaler: str | None) -> None:
         """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
         if self.warmup.rows:
-            kept = self.warmup.held()
+            blocks = self.warmup.held()
             self._fit(scaler)
-            for block in kept:
+            for block in blocks:
                 self.learn(block, scaler)
 
     def look_at(self, block: Block, scaler: str | None) -> None:

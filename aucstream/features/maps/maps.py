@@ -39,9 +39,9 @@ Seed = Annotated[int | None, Ge(0)]
 @dataclass_transform(kw_only_default=True)
 def feature_map(cls: C) -> C:
     """Make the class its own parameter dataclass (keyword-only; no generated equality or repr)."""
-    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    made._parameters = frozenset(rules_of(made))
-    return cast("C", made)
+    cls_of_map: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    cls_of_map._parameters = frozenset(rules_of(cls_of_map))
+    return cast("C", cls_of_map)
 
 
 class FeatureMap(base.MiniBatchTransformer):
@@ -429,10 +429,10 @@ MAPS: dict[str, type[FeatureMap]] = {
 
 def map_class(kind: Any, where: str = "map.kind") -> type[FeatureMap]:
     """Return the map of a registry name, or raise InvalidParams."""
-    found = MAPS.get(kind) if isinstance(kind, str) else None
-    if found is None:
+    cls = MAPS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
         raise InvalidParams(where, " | ".join(map(repr, MAPS)), kind)
-    return found
+    return cls
 
 
 def map_of(spec: Mapping[str, Any]) -> FeatureMap:

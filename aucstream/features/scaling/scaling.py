@@ -116,14 +116,14 @@ class Scaling:
 
         None, and nothing changed, where the applied values change before this row.
         """
-        row, kept = self._row, self._kept
+        row, undo = self._row, self._kept
         if row.size != x.size:
             row = self._row = np.empty(x.size)
-        if kept.size < kernel.SIZE + kernel.ESTIMATES * x.size:
-            kept = self._kept = np.empty(kernel.SIZE + kernel.ESTIMATES * x.size)
+        if undo.size < kernel.SIZE + kernel.ESTIMATES * x.size:
+            undo = self._kept = np.empty(kernel.SIZE + kernel.ESTIMATES * x.size)
         take = _TAKE_ROW.dense if idx is None else _TAKE_ROW.sparse
-        taken = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, kept)
-        return row if taken else None
+        fits = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, undo)
+        return row if fits else None
 
     def dict_arguments(self, reader: Reader, kinds: np.ndarray, limit: int) -> tuple[Arguments, Floats]:
         """Return (arguments of `native.scaled_dicts`, where those put the scaled values)."""
@@ -152,13 +152,13 @@ class Scaling:
             kernel.observe_columns(row.indices, row.values, row.form is Form.CSR, kinds, self.columns, self.s)
             kernel.change_columns(kinds, self.columns, self.s)
             new_mean, new_inv = self.columns[:, kernel.APPLIED_MEAN], self.columns[:, kernel.APPLIED_INV]
-            kept = (old_inv > 0.0) & (new_inv > 0.0)
-            ratio[kept] = old_inv[kept] / new_inv[kept]
+            both = (old_inv > 0.0) & (new_inv > 0.0)
+            ratio[both] = old_inv[both] / new_inv[both]
             growth = np.maximum(ratio, 1.0)
             # a column that was emitted as its sign: that weight says nothing of its slope
             ratio[(old_inv > 0.0) != (new_inv > 0.0)] = 0.0
             if centred:
-                shift[kept] = (new_mean[kept] - old_mean[kept]) * old_inv[kept]
+                shift[both] = (new_mean[both] - old_mean[both]) * old_inv[both]
         _, norms = self.forward(row, kinds)
         kernel.observe_norm(float(norms[0]), self.s)
         self.s[kernel.LAST] = self.s[kernel.ROWS]
@@ -204,10 +204,10 @@ class Scaling:
 
     def copy(self) -> Scaling:
         """Return an independent copy."""
-        made = Scaling(standard=self.standard, center=self.center, norm=self.norm)
-        made.s = self.s.copy()
-        made.columns = self.columns.copy()
-        return made
+        scaling = Scaling(standard=self.standard, center=self.center, norm=self.norm)
+        scaling.s = self.s.copy()
+        scaling.columns = self.columns.copy()
+        return scaling
 
     def state_dict(self, width: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return (arrays, meta) of `width` columns."""
@@ -220,8 +220,8 @@ class Scaling:
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Self:
         """Return the scaling that `state_dict` described."""
-        made = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"])
-        made.s = arrays["s"]
-        if made.standard:
-            made.columns = arrays["columns"]
-        return made
+        scaling = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"])
+        scaling.s = arrays["s"]
+        if scaling.standard:
+            scaling.columns = arrays["columns"]
+        return scaling

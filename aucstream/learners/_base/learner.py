@@ -32,7 +32,7 @@ from aucstream.learners._base.merging import Buffer, merge_fields, merge_pools
 from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
 from aucstream.learners._base.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
-from aucstream.native.row_entry import OneRow, one_row
+from aucstream.native.row_entry import RowEntry, row_entry
 
 C = TypeVar("C", bound=type)
 
@@ -46,9 +46,9 @@ ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
 @dataclass_transform(kw_only_default=True)
 def learner(cls: C) -> C:
     """Make the class its own parameter dataclass (keyword-only; no generated equality or repr)."""
-    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    made._parameters = frozenset(rules_of(made))
-    return cast("C", made)
+    dataclass_of: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    dataclass_of._parameters = frozenset(rules_of(dataclass_of))
+    return cast("C", dataclass_of)
 
 
 class Learner(RankingClassifier):
@@ -123,16 +123,18 @@ class Learner(RankingClassifier):
             return
         object.__setattr__(self, name, value)
         if name in _STANDS_ON:
-            object.__setattr__(self, "_stamp", object())
+            object.__setattr__(self, "_generation", object())
 
     def __getstate__(self) -> dict[str, Any]:
         # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_program", "_one", "_stamp")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("_program", "_entry", "_generation")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__["_program"] = self._chosen_program()
-        self.__dict__["_stamp"] = object()
+        self.__dict__["_generation"] = object()
 
     @property
     def _is_stochastic(self) -> bool:
@@ -207,18 +209,18 @@ class Learner(RankingClassifier):
         score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
         return score
 
-    def _calls(self, stamp: object = None, row: Floats | None = None) -> OneRow:
+    def _new_entry(self, generation: object = None, row: Floats | None = None) -> RowEntry:
         """Return the compiled calls of one dict.
 
-        A pipeline gives its own stamp, and where the values are as scaled.
+        A pipeline gives its own generation, and where the values are as scaled.
         """
-        return one_row(
+        return row_entry(
             self._program.learn_row,
             self._program.score_row,
             (*self._arrays, self._ledger),
             self._kernel_params,
             self._encoder.reader,
-            self._stamp if stamp is None else stamp,
+            self._generation if generation is None else generation,
             limit=self._capacity,
             pool_at=self._pool_at,
             row=row,
@@ -244,14 +246,14 @@ class Learner(RankingClassifier):
         # To check all rows first would fetch them from memory twice: some at a time are checked, then learned
         # while they are in the cache, and all is put back where one cannot be used.
         rows = max(1, CACHED * len(X) // X.nbytes)
-        mark, kept = self._encoder.mark(), self.keep()
+        mark, checkpoint = self._encoder.mark(), self._checkpoint()
         scores = np.empty(len(X))
         try:
             for a in range(0, len(X), rows):
                 part = slice(a, a + rows)
                 scores[part] = super()._learn_array(X[part], signs[part], weights[part])
         except BaseException:
-            self.put_back(kept)
+            self._restore(checkpoint)
             self._encoder.rewind(mark)
             checked_array(X)  # says which row it is of all
             raise
@@ -282,9 +284,9 @@ class Learner(RankingClassifier):
 
     def coefficients(self) -> Floats:
         """Return the weights (d,) of the output score, by column; an intercept is none of them."""
-        return self.coefficients_at(np.arange(self._encoder.width, dtype=np.int64))
+        return self._coefficients_at(np.arange(self._encoder.width, dtype=np.int64))
 
-    def coefficients_at(self, columns: Ints) -> Floats:
+    def _coefficients_at(self, columns: Ints) -> Floats:
         """Return the weights (n,) of the output score in these columns."""
         n = columns.size
         unit_rows = Block(
@@ -315,18 +317,18 @@ class Learner(RankingClassifier):
         intercept gives it the name "(intercept)".
         """
         names, columns, values = self._encoder.parts(x)
-        return self.contributions(names, self.coefficients_at(columns) * values)
+        return self._contributions(names, self._coefficients_at(columns) * values)
 
-    def contributions(self, names: Sequence[Any], parts: Floats) -> dict[Any, float]:
+    def _contributions(self, names: Sequence[Any], parts: Floats) -> dict[Any, float]:
         """Return the contributions of names, with that of the intercept."""
-        found = dict(zip(names, parts.tolist(), strict=True))
+        result = dict(zip(names, parts.tolist(), strict=True))
         if self._program.intercept:
-            found["(intercept)"] = found.get("(intercept)", 0.0) + self.intercept_
-        return found
+            result["(intercept)"] = result.get("(intercept)", 0.0) + self.intercept_
+        return result
 
     # -- change of units -----------------------------------------------------------------------------
 
-    def change_units(self, change: UnitChange) -> None:
+    def _change_units(self, change: UnitChange) -> None:
         """Carry everything learned over into new units of the features: no score moves, up to a constant.
 
         Weights are multiplied by the ratio of the units; sums of rows, buffered rows and offsets follow
@@ -369,20 +371,20 @@ class Learner(RankingClassifier):
         at = self._pool_at
         slots, pool_idx, pool_val = self._arrays[at : at + 3]
         slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, pool_val.size)
-        held = np.flatnonzero(slots[:, 1])
-        order = held[np.argsort(slots[held, 0], kind="stable")]
+        occupied = np.flatnonzero(slots[:, 1])
+        order = occupied[np.argsort(slots[occupied, 0], kind="stable")]
         indptr = np.concatenate([[0], np.cumsum(slots[order, 1])]).astype(np.int64)
         n = int(indptr[-1])
         pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
-    def keep(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes but the names, for `put_back`."""
+    def _checkpoint(self) -> tuple[Any, ...]:
+        """Return a copy of all that learning changes but the names, for `_restore`."""
         return tuple(array.copy() for array in self._arrays), self._ledger.copy(), self._capacity
 
-    def put_back(self, kept: tuple[Any, ...]) -> None:
-        """Restore what `keep` returned."""
-        self._arrays, self._ledger, self._capacity = kept
+    def _restore(self, checkpoint: tuple[Any, ...]) -> None:
+        """Restore what `_checkpoint` returned."""
+        self._arrays, self._ledger, self._capacity = checkpoint
 
     def _settle(self) -> None:
         self._program.settle(*self._arrays)
@@ -423,18 +425,18 @@ class Learner(RankingClassifier):
     @classmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
         """Return the learner that `state_dict` described."""
-        made = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
-        made._seed = meta["seed"]
-        made._adopt(
+        model = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
+        model._seed = meta["seed"]
+        model._adopt(
             encoder_from_state(
                 {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
             )
         )
-        made._program = made._program_of(arrays)
-        width = made._encoder.width
-        made._capacity = max(SMALLEST_WIDTH, made._capacity_for(width))
-        fresh = list(made._program.new_arrays(made._capacity, made._slots(), made._sizes()))
-        for i, (name, part) in enumerate(made._program.parts.items()):
+        model._program = model._program_of(arrays)
+        width = model._encoder.width
+        model._capacity = max(SMALLEST_WIDTH, model._capacity_for(width))
+        fresh = list(model._program.new_arrays(model._capacity, model._slots(), model._sizes()))
+        for i, (name, part) in enumerate(model._program.parts.items()):
             if isinstance(part, Scratch):
                 continue
             saved = arrays.get(f"state.{name}")
@@ -448,10 +450,10 @@ class Learner(RankingClassifier):
                 fresh[i] = saved
             else:
                 raise BadSnapshot("snapshot", f"state.{name} of shape {fresh[i].shape}", saved.shape)
-        made._arrays = tuple(fresh)
-        made._ledger = arrays["ledger"]
-        made._resumed()
-        return made
+        model._arrays = tuple(fresh)
+        model._ledger = arrays["ledger"]
+        model._resumed()
+        return model
 
     def _program_of(self, arrays: snapshot.Arrays) -> Program:
         """Return the program that made the arrays of a snapshot."""
@@ -521,9 +523,9 @@ class Learner(RankingClassifier):
         self._settle()
         other._settle()
         share = m / (n + m)
-        there = columns >= 0
+        shared = columns >= 0
         weights = (1.0 - share) * self.coefficients()
-        weights[columns[there]] += share * other.coefficients()[there]
+        weights[columns[shared]] += share * other.coefficients()[shared]
         intercept = (1.0 - share) * self.intercept_ + share * other.intercept_
         parts = self._program.parts
         mine = dict(zip(parts, self._arrays, strict=True))

@@ -100,21 +100,21 @@ def _placed(part: Part, array: Any, other: Any, columns: Ints) -> Any:
         return other
     if not isinstance(part, (Vector, Table)):
         return None
-    there = columns >= 0
-    to = columns[there]
-    made = np.zeros_like(array)
+    known = columns >= 0
+    to = columns[known]
+    moved = np.zeros_like(array)
     if isinstance(part, Vector):
-        made[to] = other[: columns.size][there]
-        return made
+        moved[to] = other[: columns.size][known]
+        return moved
     rows = to if part.rows is None else np.arange(array.shape[0])
     along = to if part.columns is None else np.arange(array.shape[1])
-    made[np.ix_(rows, along)] = part.cut(other, columns.size)[
+    moved[np.ix_(rows, along)] = part.cut(other, columns.size)[
         np.ix_(
-            np.flatnonzero(there) if part.rows is None else rows,
-            np.flatnonzero(there) if part.columns is None else along,
+            np.flatnonzero(known) if part.rows is None else rows,
+            np.flatnonzero(known) if part.columns is None else along,
         )
     ]
-    return made
+    return moved
 
 
 def merge_pools(
@@ -142,22 +142,22 @@ def merge_pools(
         )
         size = min(buffer.capacity, n + m)
         k = int(random.hypergeometric(n, m, size)) if size else 0
-        kept = [first[i] for i in random.choice(len(first), k, replace=False)]
-        kept += [second[i] for i in random.choice(len(second), size - k, replace=False)]
-        chosen[buffer.first : buffer.first + size] = kept
+        sample = [first[i] for i in random.choice(len(first), k, replace=False)]
+        sample += [second[i] for i in random.choice(len(second), size - k, replace=False)]
+        chosen[buffer.first : buffer.first + size] = sample
     return _packed(chosen)
 
 
 def _rows(pool: tuple[Any, Any, Any], columns: Ints | None) -> list[tuple[Ints, Floats]]:
     slots, idx, val = pool
-    found = []
+    rows = []
     for start, length, _ in slots[:-1].tolist():
         row_idx, row_val = idx[start : start + length], val[start : start + length]
         if columns is not None:
             row_idx = columns[row_idx]
             row_idx, row_val = row_idx[row_idx >= 0], row_val[row_idx >= 0]
-        found.append((row_idx, row_val))
-    return found
+        rows.append((row_idx, row_val))
+    return rows
 
 
 def _packed(rows: Sequence[tuple[Ints, Floats]]) -> tuple[Any, Any, Any]:

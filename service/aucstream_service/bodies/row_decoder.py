@@ -34,7 +34,7 @@ _SIGNS = {True: 1.0, False: -1.0}
 def form_of(rows: RowBatch, pipeline: Pipeline, kind: RowKind | None) -> RowKind | None:
     """Return the form of rows that the model can learn; None: decoded one by one they say what is wrong."""
     try:
-        return pipeline.check_rows(rows.features, kind)
+        return pipeline.engine.check_rows(rows.features, kind)
     except AucstreamError:
         return None
 
@@ -103,8 +103,8 @@ class RowDecoder:
             return None
         if not (min(weights) >= 0.0 and max(weights) < math.inf):
             return None
-        block = self._pipeline.block_of(features, np.array(signs), np.array(weights))
-        if block is None and not self._pipeline.plain(features):
+        block = self._pipeline.engine.block_of(features, np.array(signs), np.array(weights))
+        if block is None and not self._pipeline.engine.all_known_finite(features):
             return None
         places = [place for place, _ in lines]
         return _tidy(RowBatch(features, signs, weights, ids, raws, places, block=block))
@@ -146,14 +146,14 @@ class RowDecoder:
         while first < len(rows) and self._call is not Call.LABEL:
             features = [row.features for row in rows[first:]]
             try:
-                self.kind = self._pipeline.check_rows(features, self.kind)
+                self.kind = self._pipeline.engine.check_rows(features, self.kind)
                 return
             except AucstreamError as error:
                 bad = row_of(error)
                 place = rows[first + bad].place
                 del rows[first + bad : None if self._skip is None else first + bad + 1]
                 if bad and self.kind is None:
-                    self.kind = self._pipeline.check_rows(features[:bad], None)
+                    self.kind = self._pipeline.engine.check_rows(features[:bad], None)
                 self._refuse(place, error)
                 first += bad
 

@@ -107,7 +107,7 @@ class HotCalls:
             sign = checked_row(body, len(data), self.limits)
             kind = model.kind
             if judge_known(model, body.features) is None:  # a row that can be judged at once has no fault
-                kind = model.pipeline.check_rows(features, kind)
+                kind = model.pipeline.engine.check_rows(features, kind)
         except AucstreamError as error:
             raise located(error) from None
         rows = RowBatch(
@@ -166,7 +166,7 @@ class HotCalls:
             judged = judge_known(model, features)
             if judged is not None:
                 return (*judged, model.seq), model.kind
-            kind = model.pipeline.check_rows([features], model.kind)
+            kind = model.pipeline.engine.check_rows([features], model.kind)
         except AucstreamError as error:
             raise located(error) from None
         scores, probabilities = score(model, [features])

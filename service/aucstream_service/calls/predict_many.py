@@ -140,7 +140,7 @@ class PredictMany:
         if bodies is None or any(body.explain or body.id is not None for body in bodies):
             return None
         features = [body.features for body in bodies]
-        return model.pipeline.block_of(features) if max(map(len, features)) <= self.limits.features else None
+        return model.pipeline.engine.block_of(features) if max(map(len, features)) <= self.limits.features else None
 
 
 class ScoredRows:
@@ -169,7 +169,7 @@ class ScoredRows:
             require(self._exchange, Role.WRITE)
             checked_id(body.id)
         check_features(body.features, self._limits)
-        return body, self._model.pipeline.check_rows([body.features], kind)
+        return body, self._model.pipeline.engine.check_rows([body.features], kind)
 
     def score(self, lines: Sequence[Line]) -> BadLine | None:
         """Check and score rows; a bad one is answered by its errors, or ends the body and is returned."""

@@ -18,7 +18,7 @@ def judge_known(model: Model, features: Features) -> tuple[float, float | None] 
     """Return score and probability of a row whose names are all known; None of any other row."""
     if model.kind != "named" or type(features) is not dict:
         return None
-    pair = model.pipeline.judge_known(features)
+    pair = model.pipeline.engine.score_known(features)
     if pair is None:
         return None
     return pair[0] + 0.0, pair[1] if model.calibrated else None
@@ -26,21 +26,23 @@ def judge_known(model: Model, features: Features) -> tuple[float, float | None] 
 
 def score(model: Model, rows: Sequence[Features] | Block) -> tuple[list[float], list[float | None]]:
     """Return scores and probabilities of checked rows."""
-    scores = model.pipeline.score_block(rows) if isinstance(rows, Block) else model.pipeline.score_rows(rows)
+    scores = (
+        model.pipeline.engine.score_block(rows) if isinstance(rows, Block) else model.pipeline.engine.score_rows(rows)
+    )
     finite = np.isfinite(scores)
     if not finite.all():
         error = NonFiniteScore("score", "a finite number", pointer="")
         error.rows = np.flatnonzero(~finite).tolist()
         raise error
     values: list[float] = (scores + 0.0).tolist()  # the journal keeps no negative zero
-    return values, model.pipeline.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
+    return values, model.pipeline.engine.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
 
 
 def contributions(model: Model, features: Features) -> dict[str, float]:
     """Return what each name of a checked row adds to its score."""
     shares: dict[str, float] = {}
     try:
-        parts = model.pipeline.explain_row(features)
+        parts = model.pipeline.engine.explain_row(features)
     except InvalidParams as error:
         expected = f"false, or {error.expected}"
         raise InvalidBody("explain", expected, True, pointer="/explain") from error

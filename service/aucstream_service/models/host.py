@@ -339,7 +339,7 @@ class ModelHost(ModelRegistry):
             )
         if model.kind is not kind and model.kind != kind:
             if model.kind is not None:
-                model.pipeline.check_rows(rows.sample, model.kind)
+                model.pipeline.engine.check_rows(rows.sample, model.kind)
             model.kind = kind
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         model.queued += 1

@@ -170,12 +170,12 @@ class Model:
         """Learn some rows of one request; return the score before each, NaN where it was skipped."""
         if rows.block is None:
             weights = None if rows.weights is None else np.asarray(rows.weights)
-            rows.block = self.pipeline.block_of(rows.features, signs, weights)
+            rows.block = self.pipeline.engine.block_of(rows.features, signs, weights)
             if rows.block is None:
-                return self.pipeline.learn_rows(
+                return self.pipeline.engine.learn_rows(
                     rows.features[part], signs[part], None if weights is None else weights[part]
                 )
-        return self.pipeline.learn_block(rows.block.rows(part.start, part.stop))
+        return self.pipeline.engine.learn_block(rows.block.rows(part.start, part.stop))
 
     def _learn(
         self,
@@ -186,9 +186,9 @@ class Model:
     ) -> tuple[list[float], bool]:
         """Learn and judge rows; return the score of each, NaN where it was skipped, and whether any was."""
         if len(signs) <= FEW:
-            scores = list(map(self.pipeline.learn_row, features, signs, weights or [1.0] * len(signs)))
+            scores = list(map(self.pipeline.engine.learn_row, features, signs, weights or [1.0] * len(signs)))
         else:
-            scores = self.pipeline.learn_rows(
+            scores = self.pipeline.engine.learn_rows(
                 features, np.array(signs), None if weights is None else np.array(weights)
             ).tolist()
         finite = list(map(math.isfinite, scores))
@@ -219,7 +219,7 @@ class Model:
     def _advance(self, rows: int) -> None:
         self.seq += rows
         if self.seq <= BLOCK or self.seq % BLOCK == 0:
-            self._line = self.pipeline.calibration_line
+            self._line = self.pipeline.engine.calibration_line
 
     # ---- rows that were skipped --------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class Model:
         """Apply one journalled event; return its number of rows."""
         queued = queued_replay(event, max(event.seq_first, self.seq + 1))  # the snapshot may hold some of them
         if self.kind is None and len(queued.rows.features):
-            self.kind = self.pipeline.check_rows(queued.rows.sample, None)
+            self.kind = self.pipeline.engine.check_rows(queued.rows.sample, None)
         self.waiting.append(queued)
         self.queued += 1
         rows = 0
@@ -347,7 +347,7 @@ class Model:
     def summarise(self) -> dict[str, Any]:
         """Return the answer of GET evaluation; made anew (2 ms) only when events came."""
         if self.summary is None or self.summary_due:
-            self.summary = self.evaluation.describe(self.pipeline.calibration_line)
+            self.summary = self.evaluation.describe(self.pipeline.engine.calibration_line)
             self._summary_seq = self.seq
             self.summary_at = time.monotonic()
         return self.summary

@@ -159,7 +159,7 @@ def load(journal: Journal, archive: Archive, record: ModelRecord) -> Generator[t
     model.pending = journal.ids.pending[model.number]
     features = journal.ids.first_features(model.number) if model.kind is None else None
     if features is not None:  # a prediction that waits has a form, too
-        model.kind = model.pipeline.check_rows([features_of(features)], None)
+        model.kind = model.pipeline.engine.check_rows([features_of(features)], None)
     return model
 
 

@@ -38,22 +38,22 @@ def warm_up(spec: ModelSpec) -> None:
     for rows in (named, columns):
         pipeline = Pipeline.from_spec(pipeline_spec)
         try:
-            pipeline.check_rows(rows, None)
+            pipeline.engine.check_rows(rows, None)
         except AucstreamError:  # this spec does not take such rows
             continue
-        pipeline.learn_rows(rows, signs)
-        pipeline.end_warmup()
+        pipeline.engine.learn_rows(rows, signs)
+        pipeline.engine.end_warmup()
         for at in range(len(rows)):  # a row alone may take another way
-            pipeline.learn_rows(rows[at : at + 1], signs[at : at + 1])
-        scores = pipeline.learn_rows(rows, signs, weights)
-        pipeline.probabilities(pipeline.score_rows(rows))
-        Pipeline.from_state_dict(*pipeline.state_dict()).learn_rows(rows, signs)
+            pipeline.engine.learn_rows(rows[at : at + 1], signs[at : at + 1])
+        scores = pipeline.engine.learn_rows(rows, signs, weights)
+        pipeline.engine.probabilities(pipeline.engine.score_rows(rows))
+        Pipeline.from_state_dict(*pipeline.state_dict()).engine.learn_rows(rows, signs)
         evaluation = Evaluation(48)
         for times in (0.25, 1, 20):  # one row, few and many each take a way of their own
             count = int(4 * times)
             sample = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
             evaluation.rank(*sample)
-            evaluation.judge(*sample, pipeline.calibration_line)
+            evaluation.judge(*sample, pipeline.engine.calibration_line)
             evaluation.describe(None)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

@@ -109,12 +109,12 @@ def fresh(name: str, scale: str = "auto", seed: int = 0, **params: Any) -> Pipel
 
 def learned(model: Pipeline, chunks: Iterable[Chunk]) -> tuple[Floats, Floats]:
     """Let a model learn; return the labels (+1, -1) and the scores before each step."""
-    pairs = [(np.array(chunk.y), model.learn_chunk(chunk)) for chunk in chunks]
+    pairs = [(np.array(chunk.y), model.engine.learn_chunk(chunk)) for chunk in chunks]
     return np.concatenate([y for y, _ in pairs]), np.concatenate([scores for _, scores in pairs])
 
 
 def scored(model: Pipeline, path: Path, **options: Any) -> tuple[Floats, Floats]:
-    pairs = [(np.array(chunk.y), model.score_chunk(chunk)) for chunk in read(path, **options)]
+    pairs = [(np.array(chunk.y), model.engine.score_chunk(chunk)) for chunk in read(path, **options)]
     return np.concatenate([y for y, _ in pairs]), np.concatenate([scores for _, scores in pairs])
 
 

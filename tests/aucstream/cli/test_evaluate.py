@@ -86,7 +86,7 @@ def test_a_model_that_refuses_what_others_take_is_out_of_the_race(tmp_path: Path
     path.write_text("".join(f"{'+1' if row % 3 == 0 else '-1'} {1 + row % 3}:1 {4000 + row}:1\n" for row in range(300)))
     ended = run("evaluate", path, "--model", "adaoam", "--model", "solam", "--json", "--test", path)
     assert ended.status == 0
-    assert "adaoam is out of the race: features: expected at most 4096 columns" in ended.err
+    assert "adaoam is out of the comparison: features: expected at most 4096 columns" in ended.err
     refused, raced = map(json.loads, ended.out.splitlines())
     assert (refused["model"], refused["progressive_auc"], refused["test_auc"]) == ("adaoam", None, None)
     assert raced["test_auc"] == 1.0
@@ -241,7 +241,7 @@ def test_the_progress_bar_is_for_terminals_only(guide: Path) -> None:
 COUNT_KERNELS = """
 import gc, sys
 from numba.core.dispatcher import Dispatcher
-from aucstream.evaluate import Race
+from aucstream.evaluate import Comparison
 from aucstream.io import read
 from aucstream.pipeline import Pipeline, PipelineSpec
 
@@ -252,14 +252,14 @@ def compiled():
 chunks = list(read(sys.argv[1]))
 models = [Pipeline.from_spec(PipelineSpec(algorithm=name)) for name in ("fsauc", "oam")]
 states = [model.to_bytes() for model in models]
-race = Race(models)
-race.compile(chunks[0])
-assert race.warm
+comparison = Comparison(models)
+comparison.compile(chunks[0])
+assert comparison.warm
 assert [model.to_bytes() for model in models] == states, "a model has learned"
 before = compiled()
-race.learn(chunks[0])
-race.end_pass()
-race.test(chunks)
+comparison.learn(chunks[0])
+comparison.end_pass()
+comparison.test(chunks)
 assert before
 assert compiled() == before, compiled() - before
 """

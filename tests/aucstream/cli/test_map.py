@@ -50,12 +50,12 @@ def test_a_trained_model_scores_as_the_pipeline_does(rings: Path, tmp_path: Path
     spec = {"kind": "randomfourier", "components": 40, "warmup": warmup, "seed": 3}
     twin = Pipeline.from_spec({"algorithm": "solam", "map": spec})
     for chunk in read(str(rings), label="y"):
-        twin.learn_chunk(chunk)
-    twin.end_warmup()
+        twin.engine.learn_chunk(chunk)
+    twin.engine.end_warmup()
     model = load(out)
     chunk = next(iter(read(str(rings), label="y")))
-    assert model.score_chunk(chunk).tolist() == twin.score_chunk(chunk).tolist()
-    assert np.ptp(model.score_chunk(chunk)) > 0
+    assert model.engine.score_chunk(chunk).tolist() == twin.engine.score_chunk(chunk).tolist()
+    assert np.ptp(model.engine.score_chunk(chunk)) > 0
     assert run("score", out, rings, "--label", "y").status == 0
     facts = run("inspect", out, "--json").objects[0]
     assert facts["map"] == {"max_columns": 10000, "bandwidth": None, **spec}

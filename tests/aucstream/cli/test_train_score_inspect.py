@@ -41,9 +41,9 @@ def test_a_trained_model_is_the_one_that_the_library_trains(guide: Path, saved: 
     assert ended.status == 0, ended.err
     assert all(list(one) == ["score", "probability"] for one in ended.objects)
     (chunk,) = read_svmlight(guide)
-    scores = model.score_chunk(chunk)
+    scores = model.engine.score_chunk(chunk)
     assert np.array_equal([one["score"] for one in ended.objects], scores)
-    assert np.array_equal([one["probability"] for one in ended.objects], model.probabilities(scores))
+    assert np.array_equal([one["probability"] for one in ended.objects], model.engine.probabilities(scores))
 
 
 def test_scores_go_to_a_file_or_to_standard_output(guide: Path, saved: Path, tmp_path: Path) -> None:

@@ -270,14 +270,14 @@ def test_scoring_never_changes_a_byte_or_adds_a_name(variant, form):
         model.score_many(wider)
         model.predict_proba_many(wider)
         model.predict_many(wider)
-        model.score_rows([{"never": 2.0}, {}])
+        model.engine.score_rows([{"never": 2.0}, {}])
         assert model.to_bytes() == before
         assert set(model.weights) == names
     arrays = FORMS[form](variant).partial_fit(*stream(60))
     before = arrays.to_bytes()
     arrays.decision_function(X)
     arrays.decision_function(csr(X))
-    arrays.score_rows([[1.0] * 9, [1.0]])
+    arrays.engine.score_rows([[1.0] * 9, [1.0]])
     assert arrays.to_bytes() == before
 
 

@@ -80,7 +80,7 @@ def test_rows_with_new_names_in_mid_stream_are_the_same_in_any_split(variant):
         for x, label in zip(rows, y, strict=True):
             loop.learn_one(x, label)
         for a, b in zip([0, 1, 90], [1, 90, 300], strict=True):
-            block.learn_rows(rows[a:b], y[a:b])
+            block.engine.learn_rows(rows[a:b], y[a:b])
         assert state(block) == state(loop)
 
 
@@ -93,7 +93,7 @@ def test_a_learn_call_returns_what_score_one_gives_just_before(variant):
         for x, label in zip(dicts(X), y.tolist(), strict=True):
             before.append(twin.score_one(x))
             twin.learn_one(x, label)
-        assert model.learn_rows(dicts(X), np.where(y, 1.0, -1.0)).tolist() == before
+        assert model.engine.learn_rows(dicts(X), np.where(y, 1.0, -1.0)).tolist() == before
         assert len(set(before)) > 100
 
 

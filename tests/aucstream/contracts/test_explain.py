@@ -95,7 +95,7 @@ def test_the_row_of_an_array_has_the_names_of_its_columns():
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = Pipeline(AutoScale(), bare("psam")).partial_fit(X, X[:, 0] > 0)
     row = [1.0, 0.0, -2.0, 5.0]
-    found = model.explain_row(row)
+    found = model.engine.explain_row(row)
     assert set(found) == {0, 1, 2}
-    assert sum(found.values()) == pytest.approx(model.score_rows([row])[0], rel=1e-9)
-    assert model.explain_row({0: 1.0}) == model.explain_one({0: 1.0})
+    assert sum(found.values()) == pytest.approx(model.engine.score_rows([row])[0], rel=1e-9)
+    assert model.engine.explain_row({0: 1.0}) == model.explain_one({0: 1.0})

@@ -57,7 +57,7 @@ def ranks_like_the_true_scorer(X: np.ndarray, y: np.ndarray, scores: np.ndarray)
 @alone_and_piped
 def test_l1_the_last_10000_rows_of_t1_are_ranked_as_by_the_true_scorer(name, form):
     X, y = t1_stream()
-    assert ranks_like_the_true_scorer(X, y, FORMS[form](name).learn_array(X, y))
+    assert ranks_like_the_true_scorer(X, y, FORMS[form](name).engine.learn_array(X, y))
 
 
 def test_m6_a_constant_scorer_does_not_pass_the_gate():
@@ -116,7 +116,7 @@ def test_l4_no_ratio_of_the_classes_is_asked_for_and_none_is_needed(name, positi
         reason = "the last iterate of a constant step wanders: 2.3 standard errors below, 0.7 with average=True"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     X, y = t1_stream(positive)
-    scores = Pipeline(AutoScale(), make(name, {})).learn_array(X, y)
+    scores = Pipeline(AutoScale(), make(name, {})).engine.learn_array(X, y)
     best = area(np.where(y[10_000:], 1.0, -1.0), X[10_000:, 0])
     assert roc_auc_score(y[10_000:], scores[10_000:]) > best.auc - 2 * best.standard_error
     assert not [p for p in learner_class(name)._parameters if "ratio" in p or ("weight" in p and p != "weighting")]
@@ -136,7 +136,7 @@ def test_l6_one_class_gives_equal_scores_and_separable_rows_stay_finite(variant,
     y = random.random(10_000) < 0.5
     Z = random.normal(size=(10_000, 4)) * 0.1
     Z[:, 0] = np.where(y, 1.0, -1.0)
-    model.learn_rows(dicts(Z), np.where(y, 1.0, -1.0))
+    model.engine.learn_rows(dicts(Z), np.where(y, 1.0, -1.0))
     assert_finite(model)
     p = model.predict_proba_one({"c0": 1.0})
     assert sum(p.values()) == pytest.approx(1.0, abs=1e-15)
@@ -187,7 +187,7 @@ def test_l8_a_score_of_a_million_gives_a_probability_without_a_warning(name):
             given.append(p[True])
             assert 0.0 <= p[True] <= 1.0
             assert p[False] + p[True] == pytest.approx(1.0, abs=1e-15)
-            array = model.probabilities(np.array([p.score]))[0]
+            array = model.engine.probabilities(np.array([p.score]))[0]
             assert array == pytest.approx(p[True], abs=1e-12)
     assert given == sorted(given)
     assert given[0] < 0.01 < 0.99 < given[-1]
@@ -222,7 +222,7 @@ def test_l9_a_step_size_of_a_million_stays_finite(name):
     y = X[:, 0] + 0.3 * random.normal(size=1000) > 0.5
     for params in STEPS[name]:
         model = make(name, params)
-        model.learn_array(X, y)
+        model.engine.learn_array(X, y)
         assert_finite(model)
         assert np.isfinite(model.decision_function(X)).all()
 

@@ -44,7 +44,7 @@ def test_heavy_weights_cost_little_ranking(name, form):
     def area(weights):
         model = make(name, {})
         model = Pipeline(AutoScale(), model) if form == "piped" else model
-        assert np.isfinite(model.learn_array(X, y, weights)).all()
+        assert np.isfinite(model.engine.learn_array(X, y, weights)).all()
         assert_finite(model)
         return roc_auc_score(labels, model.decision_function(test))
 

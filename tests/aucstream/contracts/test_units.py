@@ -29,12 +29,12 @@ def test_a_change_of_units_keeps_the_score_function_up_to_a_constant(variant, ki
 
     old = model.decision_function(X)
     moved = copy.deepcopy(model)
-    moved.change_units(UnitChange(ratio, shift, carry_rows))
+    moved._change_units(UnitChange(ratio, shift, carry_rows))
     new = moved.decision_function((X - shift) / ratio)
     assert np.ptp(old) > 0.0
     assert np.ptp(new - old) < 1e-12 * max(1.0, np.abs(old).max() + np.abs(new).max())
     # calibration follows the constant: no probability moves
-    assert np.abs(moved.probabilities(new) - model.probabilities(old)).max() < 1e-9
+    assert np.abs(moved.engine.probabilities(new) - model.engine.probabilities(old)).max() < 1e-9
 
 
 @every_variant
@@ -43,13 +43,13 @@ def test_columns_in_other_powers_of_two_give_the_same_scores_bit_for_bit_from_th
     units = 2.0 ** np.array([-20, 3, 0, 40, -7])
 
     def scores(rows):
-        return Pipeline(Standardize(), bare(variant)).learn_array(rows, y)
+        return Pipeline(Standardize(), bare(variant)).engine.learn_array(rows, y)
 
     plain = scores(X)
     assert len(set(plain[50:])) > 100
     assert scores(X * units)[2:].tolist() == plain[2:].tolist()
-    default = Pipeline(AutoScale(), bare(variant)).learn_array(X, y)
-    assert Pipeline(AutoScale(), bare(variant)).learn_array(X * units, y)[2:].tolist() == default[2:].tolist()
+    default = Pipeline(AutoScale(), bare(variant)).engine.learn_array(X, y)
+    assert Pipeline(AutoScale(), bare(variant)).engine.learn_array(X * units, y)[2:].tolist() == default[2:].tolist()
 
 
 def wandering(seed: int, n: int = 12_000, d: int = 12):

@@ -71,8 +71,8 @@ def test_calibration_is_combined_by_counts():
     model = SOLAM()
     model._ledger = merged
     assert [model.examples, model.positives] == [600, y.sum()]
-    lines = np.array([part.calibration_line for part in (one, other)])
-    np.testing.assert_allclose(model.calibration_line, lines.T @ [1 / 3, 2 / 3], rtol=0.02)
+    lines = np.array([part.engine.calibration_line for part in (one, other)])
+    np.testing.assert_allclose(model.engine.calibration_line, lines.T @ [1 / 3, 2 / 3], rtol=0.02)
     assert min(lines[:, 0]) < model.calibration_line[0] < max(lines[:, 0])
     for ledger, taken in ((one._ledger.copy(), none._ledger), (none._ledger.copy(), one._ledger)):
         combine(ledger, taken)
@@ -80,4 +80,4 @@ def test_calibration_is_combined_by_counts():
     positive, negative = SOLAM().partial_fit(X[:8], [True] * 8), SOLAM().partial_fit(X[:4], [False] * 4)
     combine(positive._ledger, negative._ledger)
     assert positive._ledger[at.CAL_ON] == 1.0
-    assert positive.calibration_line == (1.0, pytest.approx(np.log(2.0)))
+    assert positive.engine.calibration_line == (1.0, pytest.approx(np.log(2.0)))

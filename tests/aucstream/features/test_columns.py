@@ -33,9 +33,9 @@ def same(one: Pipeline, other: Pipeline) -> bool:
 
 def in_parts(model: Pipeline, rows: Columns, signs: Any, weights: Any) -> Any:
     """Learn rows as one block in parts; those of another kind as rows."""
-    block = model.block_of(rows, signs, weights)
+    block = model.engine.block_of(rows, signs, weights)
     if block is None:
-        return model.learn_rows(rows, signs, weights)
+        return model.engine.learn_rows(rows, signs, weights)
     return np.concatenate([model.learn_block(block.rows(at, min(at + 7, len(rows)))) for at in range(0, len(rows), 7)])
 
 
@@ -52,11 +52,11 @@ def test_columns_are_the_dicts_they_stand_for(spec: dict[str, Any]) -> None:
         weights[: 2 * (rows == 30)] = 0.0
         columns = Columns(names, values)
         dicts = list(columns)
-        kinds = [fast.check_rows(columns, kinds[0]), slow.check_rows(dicts, kinds[1])]
+        kinds = [fast.engine.check_rows(columns, kinds[0]), slow.engine.check_rows(dicts, kinds[1])]
         assert kinds == ["named", "named"]
-        before = fast.score_rows(columns), slow.score_rows(dicts)
+        before = fast.engine.score_rows(columns), slow.engine.score_rows(dicts)
         assert np.array_equal(*before, equal_nan=True)
-        scores = fast.learn_rows(columns, signs, weights), slow.learn_rows(dicts, signs, weights)
+        scores = fast.engine.learn_rows(columns, signs, weights), slow.engine.learn_rows(dicts, signs, weights)
         assert np.array_equal(*scores, equal_nan=True)
         assert np.array_equal(scores[0], in_parts(cut, columns, signs, weights), equal_nan=True)
         assert same(fast, slow) and same(fast, cut)
@@ -79,8 +79,8 @@ def test_columns_are_refused_as_dicts_are() -> None:
     values = np.ones((30, 2))
     values[17, 1] = np.inf
     with pytest.raises(InvalidBlock) as refused:
-        model.check_rows(Columns(["a", "b"], values), None)
+        model.engine.check_rows(Columns(["a", "b"], values), None)
     assert refused.value.path == "[17]['b']"
-    model.learn_array(np.ones((5, 2)), np.ones(5))
+    model.engine.learn_array(np.ones((5, 2)), np.ones(5))
     with pytest.raises(InvalidBlock):
-        model.check_rows(Columns(["a", "b"], np.ones((30, 2))), None)
+        model.engine.check_rows(Columns(["a", "b"], np.ones((30, 2))), None)

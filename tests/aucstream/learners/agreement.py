@@ -46,13 +46,13 @@ def named(row: np.ndarray) -> dict[str, float]:
 def learned(model: Learner, X: np.ndarray, y: np.ndarray, weights: np.ndarray, form: str) -> np.ndarray:
     """Learn the rows in one of `FORMS`; return the score before each."""
     if form == "dense":
-        return model.learn_array(X, y, weights)
+        return model.engine.learn_array(X, y, weights)
     if form == "csr":
-        return model.learn_array(sparse.csr_array(X), y, weights)
+        return model.engine.learn_array(sparse.csr_array(X), y, weights)
     if form == "widening":
         parts = ((0, 200, X.shape[1] - 2), (200, 450, X.shape[1] - 1), (450, y.size, X.shape[1]))
         X = X[:, [j for j in range(X.shape[1]) if j not in (2, 6)] + [2, 6]]
-        return np.concatenate([model.learn_array(X[a:b, :w], y[a:b], weights[a:b]) for a, b, w in parts])
+        return np.concatenate([model.engine.learn_array(X[a:b, :w], y[a:b], weights[a:b]) for a, b, w in parts])
     scores = []
     for row, label, weight in zip(X, y, weights, strict=True):
         scores.append(model.score_one(named(row)))
@@ -118,14 +118,14 @@ def check_splits(make: Make, tolerance: float = 0.0) -> None:
     for form in (np.asarray, sparse.csr_array):
         rows = form(X)
         whole = make()
-        scores = whole.learn_array(rows, y, weights)
+        scores = whole.engine.learn_array(rows, y, weights)
         for edges in ([0, 1, 2, 117, 300], list(range(301))):
             parts = make()
             pieces = [parts.learn_array(rows[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(edges)]
             np.testing.assert_array_equal(np.concatenate(pieces), scores)
             same_state(parts, whole)
         single = make()
-        single.learn_array(rows[:1], y[:1], weights[:1])  # sums over all columns round by their order
+        single.engine.learn_array(rows[:1], y[:1], weights[:1])  # sums over all columns round by their order
         for i, row in enumerate(X[1:], start=1):
             entries = enumerate(row.tolist())
             x = {j: v for j, v in entries if v != 0.0 or form is np.asarray}
@@ -169,11 +169,11 @@ def check_skips(make: Make) -> None:
     same_state(clean, tried)
     X[60, 1] = 1e300
     bad = make()
-    scores = bad.learn_array(X, y)
+    scores = bad.engine.learn_array(X, y)
     assert np.flatnonzero(np.isnan(scores)).tolist() == [60]
     kept = np.arange(120) != 60
     good = make()
-    np.testing.assert_array_equal(good.learn_array(X[kept], y[kept]), scores[kept])
+    np.testing.assert_array_equal(good.engine.learn_array(X[kept], y[kept]), scores[kept])
     same_state(good, bad)
     for part, array in zip(bad._program.parts.items(), bad._arrays, strict=True):
         assert np.isfinite(array).all(), part
@@ -196,16 +196,16 @@ def check_units(make: Make) -> None:
     rng = np.random.default_rng(0)
     for a, b in ((0, 300), (300, 400), (400, 500)):
         ratio, shift = np.exp(rng.normal(size=d)), rng.normal(size=d)
-        model.learn_array(X[a:b], y[a:b], weights[a:b])
+        model.engine.learn_array(X[a:b], y[a:b], weights[a:b])
         before = model.decision_function(X)
-        line = model.calibration_line
-        model.change_units(change(ratio, shift))
+        line = model.engine.calibration_line
+        model._change_units(change(ratio, shift))
         X = (X - shift) / ratio
         moved = model.decision_function(X) - before
         assert np.ptp(moved) <= 1e-12 * np.abs(before).max()
         if model._program.intercept:
             assert np.abs(moved).max() <= 1e-12 * np.abs(before).max()
-            assert model.calibration_line == line
+            assert model.engine.calibration_line == line
     assert np.ptp(before) > 0.0
     for part, array in zip(model._program.parts.items(), model._arrays, strict=True):
         assert isinstance(part[1], Scratch) or np.isfinite(array).all(), part
@@ -217,13 +217,13 @@ def check_rescaled(make: Make, factor: float = 0.25) -> None:
     d = X.shape[1]
     plain, moved = make(), make()
     for model in (plain, moved):
-        model.learn_array(X[:350], y[:350], weights[:350])
+        model.engine.learn_array(X[:350], y[:350], weights[:350])
     plain._settle()
     plain._settle()
-    moved.change_units(change(np.full(d, factor), np.zeros(d)))
+    moved._change_units(change(np.full(d, factor), np.zeros(d)))
     moved._ledger[KAPPA2] /= factor * factor  # the running scale is not a unit of a column
     np.testing.assert_array_equal(
-        plain.learn_array(X[350:], y[350:], weights[350:]),
-        moved.learn_array(X[350:] / factor, y[350:], weights[350:]),
+        plain.engine.learn_array(X[350:], y[350:], weights[350:]),
+        moved.engine.learn_array(X[350:] / factor, y[350:], weights[350:]),
     )
     np.testing.assert_array_equal(plain.coefficients() * factor, moved.coefficients())

@@ -72,7 +72,7 @@ def test_stays_inside_its_ball(params: dict[str, Any], seed: int, scale: float) 
     model = AdaOAM(**params)
     for i in range(60):
         before = model._field("scalars")[adaoam.STEPS]
-        model.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
+        model.engine.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
         if model._field("scalars")[adaoam.STEPS] > before:
             unit = 1.0 if model.kappa else np.sqrt(model._ledger[KAPPA2])
             assert np.linalg.norm(model.coefficients()) * unit <= (1 + 1e-9) / np.sqrt(model.lam)
@@ -82,7 +82,7 @@ def test_a_column_that_never_differs_gets_no_weight() -> None:
     X, y, weights = agreement.stream(200)
     X[:, 3] = 1.0
     model = AdaOAM(kappa=100.0)
-    model.learn_array(X, y, weights)
+    model.engine.learn_array(X, y, weights)
     assert model._field("G2")[3] == 0.0
     assert model.coefficients()[3] == 0.0
     assert model.coefficients().any()
@@ -93,7 +93,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = AdaOAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[adaoam.STEPS] == 0.0
         assert not model._field("w").any()
         assert not model._field("G2").any()
@@ -103,8 +103,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = AdaOAM(**params), AdaOAM(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -115,8 +115,8 @@ def test_permuted_columns_permute_the_weights(seed: int) -> None:
     X[0] /= 1e5
     order = np.random.default_rng(seed).permutation(X.shape[1])
     one, other = AdaOAM(lam=1.0), AdaOAM(lam=1.0)
-    one.learn_array(X, y, weights)
-    other.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X[:, order], y, weights)
     np.testing.assert_allclose(other.coefficients(), one.coefficients()[order], rtol=1e-7, atol=1e-9)
 
 
@@ -125,11 +125,11 @@ def test_squared_gradients_follow_the_units_of_the_columns() -> None:
     units = 2.0 ** np.array([-3, 5, 0, 7, -1, 2, -4])
     plain, moved = (AdaOAM(kappa=50.0, lam=1e-40) for _ in range(2))
     for model in (plain, moved):
-        model.learn_array(X[:500], y[:500], weights[:500])
+        model.engine.learn_array(X[:500], y[:500], weights[:500])
     before = plain._field("G2").copy()
-    moved.change_units(agreement.change(units, np.zeros(7)))
-    plain.learn_array(X[500:501], y[500:501], weights[500:501])
-    moved.learn_array(X[500:501] / units, y[500:501], weights[500:501])
+    moved._change_units(agreement.change(units, np.zeros(7)))
+    plain.engine.learn_array(X[500:501], y[500:501], weights[500:501])
+    moved.engine.learn_array(X[500:501] / units, y[500:501], weights[500:501])
     np.testing.assert_array_equal(moved._field("G2")[:7] * units**2, plain._field("G2")[:7])
     assert (plain._field("G2") > before).sum() >= 3
 
@@ -137,7 +137,7 @@ def test_squared_gradients_follow_the_units_of_the_columns() -> None:
 def test_there_is_a_widest_row() -> None:
     model = AdaOAM()
     with pytest.raises(InvalidBlock, match="at most 4096 columns \\(use OPAUC with rank, or MBA\\)"):
-        model.learn_array(np.zeros((1, 4097)), np.ones(1))
+        model.engine.learn_array(np.zeros((1, 4097)), np.ones(1))
     assert model.examples == 0
 
 

@@ -50,7 +50,7 @@ def test_fit_is_algorithm_1(loss: Any, form: Any) -> None:
         plain.learn(x, label)
     plain.replay_pairs(800)
     agreement.close(model.coefficients(), plain.output, "output")
-    assert model.calibration_line is not None
+    assert model.engine.calibration_line is not None
 
 
 @settings(max_examples=40, deadline=None)
@@ -67,7 +67,7 @@ def test_a_pair_step_goes_along_the_gradient_at_the_old_weights(seed: int, lam: 
         x = rng.normal(size=3)
         x /= max(1.0, np.linalg.norm(x))
         before = model._field("v")[:3].copy()
-        model.learn_array(x[None], [label])
+        model.engine.learn_array(x[None], [label])
         last[label] = x
         if t == 0:
             continue
@@ -82,7 +82,7 @@ def test_the_squared_hinge_keeps_its_weights_where_the_lengths_of_rows_differ() 
     X, y, weights = agreement.stream(1200)
     ours, proximal = ASAM(loss="squared_hinge"), PSAM()
     for model in (ours, proximal):
-        model.learn_array(X, y, weights)
+        model.engine.learn_array(X, y, weights)
     assert np.abs(ours.coefficients()).max() < 10.0 * np.abs(proximal.coefficients()).max()
 
 
@@ -91,7 +91,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = ASAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[sampled_pairs.STEPS] == 0.0
         assert not model._field("v").any()
 
@@ -101,9 +101,9 @@ def test_swapped_labels_turn_and_permuted_columns_permute_the_weights(loss: Any)
     X, y, weights = agreement.stream(300)
     order = np.random.default_rng(0).permutation(X.shape[1])
     one, swapped, permuted = (ASAM(loss=loss, capacity=20) for _ in range(3))
-    one.learn_array(X, y, weights)
-    swapped.learn_array(X, -y, weights)
-    permuted.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    swapped.engine.learn_array(X, -y, weights)
+    permuted.engine.learn_array(X[:, order], y, weights)
     agreement.close(swapped.coefficients(), -one.coefficients())
     agreement.close(permuted.coefficients(), one.coefficients()[order])
 

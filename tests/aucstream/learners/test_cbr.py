@@ -88,7 +88,7 @@ def test_the_covariance_shrinks_and_stays_one(covariance: Any, seed: int, C: flo
     model = CBR(covariance=covariance, C=C, capacity=5)
     before = covariance_of(model, 7)
     for part in range(0, 60, 20):
-        model.learn_array(X[part : part + 20], y[part : part + 20], weights[part : part + 20])
+        model.engine.learn_array(X[part : part + 20], y[part : part + 20], weights[part : part + 20])
         now = covariance_of(model, 7)
         if covariance == "diag":
             assert (now > 0.0).all()
@@ -105,7 +105,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = CBR(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[cbr.STEPS] == 0.0
         assert not model._field("v").any()
         assert not model._field("S").any()
@@ -115,8 +115,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(200)
     one, other = CBR(**params), CBR(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -127,8 +127,8 @@ def test_permuted_columns_permute_the_weights(covariance: Any, seed: int) -> Non
     X, y, weights = agreement.stream(60, seed=seed)
     order = np.random.default_rng(seed).permutation(X.shape[1])
     one, other = CBR(covariance=covariance, capacity=5), CBR(covariance=covariance, capacity=5)
-    one.learn_array(X, y, weights)
-    other.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X[:, order], y, weights)
     agreement.close(other.coefficients(), one.coefficients()[order])
 
 
@@ -136,8 +136,8 @@ def test_rotated_rows_rotate_the_weights_of_the_full_covariance() -> None:
     X, y, weights = agreement.stream(300)
     Q = np.linalg.qr(np.random.default_rng(1).normal(size=(7, 7)))[0]
     one, other = (CBR(covariance="full", capacity=10) for _ in range(2))
-    one.learn_array(X, y, weights)
-    other.learn_array(X @ Q, y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X @ Q, y, weights)
     agreement.close(other.coefficients(), one.coefficients() @ Q)
 
 
@@ -148,13 +148,13 @@ def test_a_change_of_units_by_powers_of_two_changes_no_later_score(covariance: A
     plain, moved = (CBR(covariance=covariance, capacity=8, kappa=30.0, C=0.5) for _ in range(2))
     X[:, [2, 4, 6]] += X[:, [0, 1, 3]]  # no column appears later, in units of its own
     for model in (plain, moved):
-        model.learn_array(X[:350], y[:350], weights[:350])
-    moved.change_units(agreement.change(ratio, np.zeros(7)))
-    scores = plain.learn_array(X[350:], y[350:], weights[350:])
+        model.engine.learn_array(X[:350], y[:350], weights[:350])
+    moved._change_units(agreement.change(ratio, np.zeros(7)))
+    scores = plain.engine.learn_array(X[350:], y[350:], weights[350:])
     if covariance == "diag":  # the norm of a row, on which nothing else depends here, is rounded differently
-        np.testing.assert_array_equal(moved.learn_array(X[350:] / ratio, y[350:], weights[350:]), scores)
+        np.testing.assert_array_equal(moved.engine.learn_array(X[350:] / ratio, y[350:], weights[350:]), scores)
     else:
-        agreement.close(moved.learn_array(X[350:] / ratio, y[350:], weights[350:]), scores)
+        agreement.close(moved.engine.learn_array(X[350:] / ratio, y[350:], weights[350:]), scores)
 
 
 def test_a_column_that_appears_has_the_first_variance_whenever_that_is() -> None:
@@ -163,18 +163,18 @@ def test_a_column_that_appears_has_the_first_variance_whenever_that_is() -> None
     dense, late = CBR(capacity=5, kappa=10.0), CBR(capacity=5, kappa=10.0)
     ratio = np.full(7, 4.0)
     order = [0, 1, 2, 3, 4, 6, 5]
-    dense.learn_array(X[:200][:, order], y[:200], weights[:200])
-    late.learn_array(X[:200][:, order[:6]], y[:200], weights[:200])
-    dense.change_units(agreement.change(ratio, np.zeros(7)))
-    late.change_units(agreement.change(ratio[:6], np.zeros(6)))
+    dense.engine.learn_array(X[:200][:, order], y[:200], weights[:200])
+    late.engine.learn_array(X[:200][:, order[:6]], y[:200], weights[:200])
+    dense._change_units(agreement.change(ratio, np.zeros(7)))
+    late._change_units(agreement.change(ratio[:6], np.zeros(6)))
     rest = (X[200:][:, order], y[200:], weights[200:])
-    np.testing.assert_array_equal(dense.learn_array(*rest), late.learn_array(*rest))
+    np.testing.assert_array_equal(dense.engine.learn_array(*rest), late.engine.learn_array(*rest))
 
 
 def test_a_full_covariance_has_its_largest_width() -> None:
     model = CBR(covariance="full", capacity=1)
     with pytest.raises(AucstreamError, match="covariance='diag'"):
-        model.learn_array(np.ones((1, 4097)), [1.0])
+        model.engine.learn_array(np.ones((1, 4097)), [1.0])
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_stays_inside_its_sets(params: dict[str, Any], seed: int, scale: float) 
     model = FSAUC(**params)
     R, kappa = model.R, model.kappa or 1.0
     for i in range(60):
-        model.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
+        model.engine.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
         unit = unit_of(model)
         s = model._field("scalars")
         w = iterate(model)
@@ -116,7 +116,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = FSAUC(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert not iterate(model).any()
 
 
@@ -124,8 +124,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = FSAUC(**params), FSAUC(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -143,10 +143,10 @@ def test_fit_plans_its_stages() -> None:
 def test_step_and_radius_may_change() -> None:
     X, y, weights = agreement.stream(400)
     model = FSAUC(n1=20)
-    model.learn_array(X[:200], y[:200], weights[:200])
+    model.engine.learn_array(X[:200], y[:200], weights[:200])
     model.R = 0.01
     model.eta1 = 1.0
-    model.learn_array(X[200:], y[200:], weights[200:])
+    model.engine.learn_array(X[200:], y[200:], weights[200:])
     s = model._field("scalars")
     assert np.abs(iterate(model)).sum() * unit_of(model) <= 0.01 * (1 + 1e-12)
     assert max(abs(s[fsauc.A]), abs(s[fsauc.B])) <= 0.01

@@ -46,7 +46,7 @@ def test_without_penalties_it_is_adaptive_gradient_descent(seed: int, alpha: flo
     X, y = rng.normal(size=(60, 5)), rng.random(60) < 0.4
     X1 = np.column_stack([X, np.ones(60)])
     model = FTRL(alpha=alpha, beta=beta, l1=0.0)
-    scores = model.learn_array(X, y)
+    scores = model.engine.learn_array(X, y)
     w, n = np.zeros(6), np.zeros(6)
     expected = []
     for x, label in zip(X1, y, strict=True):
@@ -65,7 +65,7 @@ def test_a_coordinate_that_has_not_earned_its_l1_is_exactly_zero() -> None:
     for l1 in (0.0, 5.0, 50.0, 500.0, 1e9):
         model = FTRL(l1=l1)
         for i in range(0, 600, 50):
-            model.learn_array(X[i : i + 50], y[i : i + 50], weights[i : i + 50])
+            model.engine.learn_array(X[i : i + 50], y[i : i + 50], weights[i : i + 50])
             np.testing.assert_array_equal(model.coefficients() == 0.0, np.abs(model._field("z")[:7]) <= l1)
         kept.append(int(np.count_nonzero(model.coefficients())))
     assert kept == sorted(kept, reverse=True)
@@ -95,9 +95,9 @@ def test_swapped_labels_turn_the_weights_and_permuted_columns_permute_them() -> 
     X, y, weights = agreement.stream(300)
     order = np.random.default_rng(0).permutation(7)
     one, turned, moved = FTRL(), FTRL(), FTRL()
-    one.learn_array(X, y, weights)
-    turned.learn_array(X, -y, weights)
-    moved.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    turned.engine.learn_array(X, -y, weights)
+    moved.engine.learn_array(X[:, order], y, weights)
     agreement.close(turned.coefficients(), -one.coefficients())
     agreement.close(moved.coefficients(), one.coefficients()[order])
 
@@ -138,7 +138,7 @@ def test_units_carry_the_weights_their_zeros_and_the_steps(seed: int, l1: float,
     growth = np.maximum(ratio, 1.0) if grows else None
     carry_rows = agreement.change(np.where(ratio == 0.0, 1.0, ratio), shift).carry_rows
     change = UnitChange(ratio, shift, carry_rows, growth)
-    model.change_units(change)
+    model._change_units(change)
     expected = w * ratio / (1.0 if growth is None else growth)
     np.testing.assert_allclose(model.coefficients(), expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
     assert (model.coefficients()[expected == 0.0] == 0.0).all()
@@ -154,7 +154,7 @@ def test_units_carry_the_weights_their_zeros_and_the_steps(seed: int, l1: float,
 def test_units_of_any_size_leave_finite_numbers(ratio: float) -> None:
     X, y, _ = agreement.stream(120)
     model = FTRL(l1=20.0).partial_fit(X, y)
-    model.change_units(agreement.change(np.full(7, ratio), np.zeros(7)))
+    model._change_units(agreement.change(np.full(7, ratio), np.zeros(7)))
     for array in model._arrays:
         assert np.isfinite(array).all()
 

@@ -74,7 +74,7 @@ def test_equals_the_reference_with_small_penalties(params: dict[str, Any]) -> No
     g = gaussian_stream(400, d=6, p=0.3, seed=7, largest=None)
     plain = Plain(**params)
     expected = np.array([plain.learn(x, label) for x, label in zip(g.X, g.y, strict=True)])
-    scores = MBA(**params).learn_array(g.X, g.y)
+    scores = MBA(**params).engine.learn_array(g.X, g.y)
     np.testing.assert_allclose(scores, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_forgetting_is_weights_by_age(seed: int, params: dict[str, Any]) -> None
 def test_without_forgetting_no_bit_differs_from_an_endless_half_life() -> None:
     X, y, weights = agreement.stream(300)
     plain, endless = MBA(), MBA(half_life=1e300)
-    np.testing.assert_array_equal(plain.learn_array(X, y, weights), endless.learn_array(X, y, weights))
+    np.testing.assert_array_equal(plain.engine.learn_array(X, y, weights), endless.engine.learn_array(X, y, weights))
     for ours, theirs in zip(plain._arrays, endless._arrays, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -299,7 +299,7 @@ class TestSymmetries:
         X, _, weights = agreement.stream(50)
         for label in (1.0, -1.0):
             model = MBA(**params)
-            assert not model.learn_array(X, np.full(50, label), weights).any()
+            assert not model.engine.learn_array(X, np.full(50, label), weights).any()
             model.solve()
             assert not model.coefficients().any()
             assert model._field("scalars")[mba.LAST] == 0.0
@@ -307,8 +307,8 @@ class TestSymmetries:
     def test_swapped_labels_turn_the_weights(self, params: dict[str, Any]) -> None:
         X, y, weights = agreement.stream(300)
         one, other = MBA(**params), MBA(**params)
-        one.learn_array(X, y, weights)
-        other.learn_array(X, -y, weights)
+        one.engine.learn_array(X, y, weights)
+        other.engine.learn_array(X, -y, weights)
         agreement.close(other.coefficients(), -one.coefficients())
 
     def test_permuted_and_rotated_columns(self, params: dict[str, Any]) -> None:
@@ -328,7 +328,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     order = np.random.default_rng(0).permutation(400)
     agreement.close(MBA().fit(X[order], y[order]).coefficients(), MBA().fit(X, y).coefficients())
     agreement.close(MBA().fit(X, y).coefficients(), exact_weights(X, y))
-    assert MBA().fit(X, y).calibration_line is not None
+    assert MBA().fit(X, y).engine.calibration_line is not None
     with pytest.raises(InvalidParams, match="epochs"):
         MBA().fit(X, y, epochs=0)
     X[7, 2] = 1e200
@@ -359,7 +359,7 @@ def test_scoring_never_solves() -> None:
     assert model.to_bytes() == before
     model.solve()
     w = model.coefficients()
-    model.learn_array(X[7:8], y[7:8])
+    model.engine.learn_array(X[7:8], y[7:8])
     np.testing.assert_array_equal(model.coefficients(), w)  # none was due
     model.solve()
     assert not np.array_equal(model.coefficients(), w)
@@ -388,7 +388,7 @@ def run_rows(edges: list[int], rows: list[dict[str, float]]) -> tuple[MBA, np.nd
     signs = np.where(np.arange(len(rows)) % 3 == 0, 1.0, -1.0)
     model, scores = MBA(), []
     for a, b in itertools.pairwise(edges):
-        scores.append(model.learn_rows(rows[a:b], signs[a:b]))
+        scores.append(model.engine.learn_rows(rows[a:b], signs[a:b]))
     return model, np.concatenate(scores)
 
 
@@ -403,7 +403,7 @@ def test_wide_streams_go_over_to_variances_at_one_row_however_they_are_cut() -> 
         np.testing.assert_array_equal(parts, scores)
         agreement.same_state(model, whole)
     diag = MBA(moments="diag")
-    diag.learn_rows(rows, np.where(np.arange(200) % 3 == 0, 1.0, -1.0))
+    diag.engine.learn_rows(rows, np.where(np.arange(200) % 3 == 0, 1.0, -1.0))
     diag.solve()
     whole.solve()
     agreement.close(whole.coefficients(), diag.coefficients())
@@ -429,7 +429,7 @@ def test_wide_arrays_go_over_at_the_first_row_that_needs_it(form: Any) -> None:
     rows = form(X)
     whole = MBA()
     with pytest.warns(RuntimeWarning, match="more than 10 features") as caught:
-        scores = whole.learn_array(rows, y)
+        scores = whole.engine.learn_array(rows, y)
     assert len(caught) == 1
     assert np.isnan(scores[50])
     assert np.isfinite(scores).sum() == 119
@@ -437,12 +437,12 @@ def test_wide_arrays_go_over_at_the_first_row_that_needs_it(form: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for i in range(51):
-            single.learn_array(rows[i : i + 1], y[i : i + 1])
+            single.engine.learn_array(rows[i : i + 1], y[i : i + 1])
         assert single._form == ("diag" if form is np.asarray else "full")
         np.testing.assert_array_equal(single.coefficients()[10:], 0.0)
         single = from_bytes(single.to_bytes())
         for i in range(51, 120):
-            single.learn_array(rows[i : i + 1], y[i : i + 1])
+            single.engine.learn_array(rows[i : i + 1], y[i : i + 1])
     agreement.same_state(single, whole)
 
 
@@ -454,7 +454,7 @@ def test_scoring_wide_rows_changes_nothing_and_copies_know_the_form() -> None:
     before = model.to_bytes()
     wide = {f"n{j}": 1.0 for j in range(20)} | {"c0": 2.0}
     assert model.score_one(wide) == pytest.approx(2.0 * model.weights["c0"], rel=1e-12)
-    assert model.score_rows([wide] * 20).tolist() == [model.score_one(wide)] * 20
+    assert model.engine.score_rows([wide] * 20).tolist() == [model.score_one(wide)] * 20
     with pytest.raises(NonFiniteStep):
         model.learn_one(wide | {"c1": 1e300}, True)
     assert model.to_bytes() == before
@@ -462,7 +462,7 @@ def test_scoring_wide_rows_changes_nothing_and_copies_know_the_form() -> None:
         model.learn_one(wide, True)
     copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), model.clone(include_attributes=True)]
     copies.append(from_bytes(model.to_bytes()))
-    kept = model.keep()
+    kept = model._checkpoint()
     for made in copies:
         assert made._form == "diag"
         for x in rows[:30]:
@@ -471,7 +471,7 @@ def test_scoring_wide_rows_changes_nothing_and_copies_know_the_form() -> None:
         model.learn_one(x, x.get("c0", 0.0) > 0)
     for made in copies:
         assert made.to_bytes() == model.to_bytes()
-    model.put_back(kept)
+    model._restore(kept)
     assert model._form == "diag"
     assert model.clone()._form == "full"
     model.fit(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2)
@@ -555,7 +555,7 @@ def test_moments_follow_a_change_of_units(seed: int, params: dict[str, Any]) -> 
     moved, fresh = MBA(**params, lam2=0.1), MBA(**params, lam2=0.1)
     X[:, X.any(axis=0)] += 1e-3
     moved.partial_fit(X[1:], y[1:], weights[1:])
-    moved.change_units(agreement.change(ratio, shift))
+    moved._change_units(agreement.change(ratio, shift))
     fresh.partial_fit((X[1:] - shift) / ratio, y[1:], weights[1:])
     if "sketch_size" in params:  # what a sketch leaves out depends on the units
         agreement.close(moved._field("mean_pos")[:7], fresh._field("mean_pos")[:7])

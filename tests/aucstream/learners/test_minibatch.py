@@ -83,7 +83,7 @@ def test_one_class_moves_nothing_and_is_kept(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(250)
     for label in (1.0, -1.0):
         model = MiniBatchAUC(**params)
-        assert not model.learn_array(X, np.full(250, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(250, label), weights).any()
         scalars = model._field("scalars")
         assert scalars[minibatch.STEPS] == 0.0
         assert scalars[minibatch.SEEN_POS if label > 0 else minibatch.SEEN_NEG] == 250 - 250 % model.batch
@@ -94,8 +94,8 @@ def test_one_class_moves_nothing_and_is_kept(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = MiniBatchAUC(**params), MiniBatchAUC(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -105,9 +105,9 @@ def test_permuted_and_rotated_columns_permute_and_rotate_the_weights(loss: Any) 
     order = np.random.default_rng(0).permutation(X.shape[1])
     Q = np.linalg.qr(np.random.default_rng(1).normal(size=(7, 7)))[0]
     one, permuted, rotated = (MiniBatchAUC(loss=loss, batch=10) for _ in range(3))
-    one.learn_array(X, y, weights)
-    permuted.learn_array(X[:, order], y, weights)
-    rotated.learn_array(X @ Q, y, weights)
+    one.engine.learn_array(X, y, weights)
+    permuted.engine.learn_array(X[:, order], y, weights)
+    rotated.engine.learn_array(X @ Q, y, weights)
     agreement.close(permuted.coefficients(), one.coefficients()[order])
     agreement.close(rotated.coefficients(), one.coefficients() @ Q)
 
@@ -115,15 +115,15 @@ def test_permuted_and_rotated_columns_permute_and_rotate_the_weights(loss: Any) 
 def test_a_block_half_full_is_state() -> None:
     X, y, weights = agreement.stream(150)
     model = MiniBatchAUC()
-    model.learn_array(X[:60], y[:60], weights[:60])
+    model.engine.learn_array(X[:60], y[:60], weights[:60])
     assert not model.coefficients().any()
     resumed = from_bytes(model.to_bytes())
     moved = copy.deepcopy(model)
     ratio, shift = 2.0 ** np.arange(-3.0, 4.0), np.arange(7.0)
-    moved.change_units(agreement.change(ratio, shift))
+    moved._change_units(agreement.change(ratio, shift))
     agreement.close(rows_of(moved, 200, 60, 7) * ratio + shift, rows_of(model, 200, 60, 7))
     for part in (model, resumed):
-        part.learn_array(X[60:], y[60:], weights[60:])
+        part.engine.learn_array(X[60:], y[60:], weights[60:])
     agreement.same_state(model, resumed)
     assert model.coefficients().any()
 

@@ -47,7 +47,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = OAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[oam.STEPS] == 0.0
         assert not model._field("v").any()
 
@@ -56,8 +56,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = OAM(**params), OAM(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -67,8 +67,8 @@ def test_permuted_columns_permute_the_weights(seed: int, update: Any) -> None:
     X, y, weights = agreement.stream(60, seed=seed)
     order = np.random.default_rng(seed).permutation(X.shape[1])
     one, other = OAM(update=update, capacity=5), OAM(update=update, capacity=5)
-    one.learn_array(X, y, weights)
-    other.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X[:, order], y, weights)
     agreement.close(other.coefficients(), one.coefficients()[order])
 
 
@@ -77,7 +77,7 @@ def test_a_column_that_never_differs_gets_no_weight(update: Any) -> None:
     X, y, weights = agreement.stream(200)
     X[:, 3] = 1.0
     model = OAM(update=update, kappa=1.0)
-    model.learn_array(X, y, weights)
+    model.engine.learn_array(X, y, weights)
     assert model.coefficients()[3] == 0.0
     assert model.coefficients().any()
 

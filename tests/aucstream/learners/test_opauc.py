@@ -60,7 +60,7 @@ def test_a_step_is_down_the_slope_of_the_mean_over_pairs(seed: int, positive: bo
     X[0] /= 1e5
     X /= 20.0
     model = OPAUC(kappa=1.0, eta=1e-3, lam=0.01)
-    model.learn_array(X, y)
+    model.engine.learn_array(X, y)
     w, sign = model.coefficients(), 1.0 if positive else -1.0
     others, x = X[y != sign], X[7]
 
@@ -68,7 +68,7 @@ def test_a_step_is_down_the_slope_of_the_mean_over_pairs(seed: int, positive: bo
         return 0.5 * float(((1.0 - sign * ((x - others) @ v)) ** 2).mean()) + 0.005 * float(v @ v)
 
     slope = [(value(w + 1e-4 * e) - value(w - 1e-4 * e)) / 2e-4 for e in np.eye(w.size)]
-    model.learn_array(x[None], np.array([sign]))
+    model.engine.learn_array(x[None], np.array([sign]))
     np.testing.assert_allclose((w - model.coefficients()) / 1e-3, slope, rtol=1e-6, atol=1e-6 * np.abs(slope).max())
 
 
@@ -100,7 +100,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = OPAUC(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[opauc.STEPS] == 0.0
         assert not model._field("w").any()
 
@@ -109,8 +109,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = OPAUC(**params), OPAUC(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -124,10 +124,10 @@ def test_turned_rows_turn_the_weights(params: dict[str, Any], seed: int) -> None
     order = np.eye(X.shape[1])[random.permutation(X.shape[1])]
     turn, _ = np.linalg.qr(random.normal(size=order.shape))
     plain = OPAUC(**params)
-    plain.learn_array(X, y, weights)
+    plain.engine.learn_array(X, y, weights)
     for Q in (order, turn):
         model = OPAUC(**params)
-        model.learn_array(X @ Q, y, weights)
+        model.engine.learn_array(X @ Q, y, weights)
         np.testing.assert_allclose(model.coefficients(), plain.coefficients() @ Q, rtol=1e-7, atol=1e-9)
 
 
@@ -138,8 +138,8 @@ def test_the_order_of_the_rows_before_the_last_one_of_the_other_class_is_of_no_i
     shuffled = np.random.default_rng(0).permutation(60)
     models = [OPAUC(kappa=10.0, eta=1e-3), OPAUC(kappa=10.0, eta=1e-3)]
     for model, order in zip(models, (np.arange(60), shuffled), strict=True):
-        model.learn_array(X[order], -np.ones(60), weights[order])
-        model.learn_array(X[:1], np.ones(1))
+        model.engine.learn_array(X[order], -np.ones(60), weights[order])
+        model.engine.learn_array(X[:1], np.ones(1))
     agreement.close(models[1].coefficients(), models[0].coefficients())
 
 
@@ -151,9 +151,9 @@ def test_merged_models_have_the_moments_of_all_rows(params: dict[str, Any], firs
     X[:first, 5:] = 0.0
     # a number for kappa: the running scale of each part would shorten other rows
     whole, one, other = (OPAUC(kappa=100.0, eta=1e-3, **params) for _ in range(3))
-    whole.learn_array(X, y, weights)
-    one.learn_array(X[:first, :5], y[:first], weights[:first])
-    other.learn_array(X[first:], y[first:], weights[first:])
+    whole.engine.learn_array(X, y, weights)
+    one.engine.learn_array(X[:first, :5], y[:first], weights[:first])
+    other.engine.learn_array(X[first:], y[first:], weights[first:])
     sketched = ("Z_pos", "Z_neg", "r_pos", "r_neg") if "rank" in params else ()
     sums = {name: one._field(name) + other._field(name) for name in sketched}
     one.merge(other, approximate=True)
@@ -172,10 +172,10 @@ def test_merged_models_have_the_moments_of_all_rows(params: dict[str, Any], firs
 def test_whole_covariances_have_a_widest_row() -> None:
     model = OPAUC()
     with pytest.raises(InvalidBlock, match="at most 4096 columns \\(use rank=50\\)"):
-        model.learn_array(np.zeros((1, 4097)), np.ones(1))
+        model.engine.learn_array(np.zeros((1, 4097)), np.ones(1))
     assert model.examples == 0
     wide = OPAUC(rank=2)
-    wide.learn_array(np.ones((2, 5000)), np.array([1.0, -1.0]))
+    wide.engine.learn_array(np.ones((2, 5000)), np.array([1.0, -1.0]))
     assert wide.examples == 2
 
 

@@ -77,7 +77,7 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     agreement.close(scalars[sampled_pairs.SCALE] * model._field("v")[: w.size], w, "iterate")
     assert scalars[sampled_pairs.STEPS] == 1200
     assert model.examples == 400
-    assert model.calibration_line is not None
+    assert model.engine.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
     assert model.examples == 800
 
@@ -87,7 +87,7 @@ def test_streaming_with_room_and_replay_alone_is_fit_bit_for_bit(form: Any) -> N
     X, y, _ = agreement.stream(400)
     fitted = PSAM().fit(form(X), y, epochs=2)
     streamed = PSAM(fresh=0, capacity=400)
-    assert not streamed.learn_array(form(X), y).any()
+    assert not streamed.engine.learn_array(form(X), y).any()
     lam, t0, rskip, askip, *_ = streamed._kernel_params
     arrays = dict(zip(streamed._program.parts, streamed._arrays, strict=True))
     unit = float(np.sqrt(streamed._ledger[2]))
@@ -114,7 +114,7 @@ def test_a_pair_step_is_the_proximal_step(seed: int, lam: float) -> None:
         x = rng.normal(size=3)
         x /= max(1.0, np.linalg.norm(x))
         before = model._field("v")[:3].copy()
-        model.learn_array(x[None], [label])
+        model.engine.learn_array(x[None], [label])
         last[label] = x
         if t == 0:
             continue
@@ -131,7 +131,7 @@ def test_one_class_moves_nothing() -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = PSAM(replay=2)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[sampled_pairs.STEPS] == 0.0
         assert not model._field("v").any()
 
@@ -140,8 +140,8 @@ def test_permuted_columns_permute_the_weights() -> None:
     X, y, weights = agreement.stream(300)
     order = np.random.default_rng(0).permutation(X.shape[1])
     one, other = PSAM(), PSAM()
-    one.learn_array(X, y, weights)
-    other.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X[:, order], y, weights)
     agreement.close(other.coefficients(), one.coefficients()[order])
 
 

@@ -51,7 +51,7 @@ def test_stays_inside_its_sets(params: dict[str, Any], seed: int, scale: float) 
     model = RegSOLAM(**params)
     R = np.sqrt(2.0 / model.lam)
     for i in range(60):
-        model.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
+        model.engine.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
         kappa = model.kappa or 1.0
         unit = 1.0 if model.kappa else np.sqrt(model._ledger[2])
         assert np.linalg.norm(iterate(model)) * unit <= R * (1 + 1e-9)
@@ -64,7 +64,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = RegSOLAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert not iterate(model).any()
 
 
@@ -72,8 +72,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = RegSOLAM(**params), RegSOLAM(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -84,14 +84,14 @@ def test_permuted_turned_empty_and_longer_columns(params: dict[str, Any]) -> Non
     random = np.random.default_rng(0)
     order, turn = random.permutation(d), np.linalg.qr(random.normal(size=(d, d)))[0]
     model = RegSOLAM(**params)
-    model.learn_array(X, y, weights)
+    model.engine.learn_array(X, y, weights)
     w = model.coefficients()
     pairs = [(X[:, order], w[order]), (X @ turn, w @ turn), (np.hstack([X, np.zeros((300, 1))]), np.append(w, 0.0))]
     if "kappa" not in params:
         pairs.append((2.0 * X, w / 2.0))
     for Z, expected in pairs:
         model = RegSOLAM(**params)
-        model.learn_array(Z, y, weights)
+        model.engine.learn_array(Z, y, weights)
         agreement.close(model.coefficients(), expected)
 
 
@@ -99,8 +99,8 @@ def test_long_streams_that_fold_often_are_the_same_dense_and_sparse() -> None:
     g = gaussian_stream(10_000, d=8, p=0.3, largest=None)
     X = np.where(np.random.default_rng(0).random(g.X.shape) < 0.5, 0.0, g.X)
     dense, csr, plain = RegSOLAM(lam=0.5), RegSOLAM(lam=0.5), Plain(lam=0.5)
-    scores = dense.learn_array(X, g.y)
-    agreement.close(csr.learn_array(sparse.csr_array(X), g.y), scores)
+    scores = dense.engine.learn_array(X, g.y)
+    agreement.close(csr.engine.learn_array(sparse.csr_array(X), g.y), scores)
     agreement.close(scores, [plain.learn(x, y) for x, y in zip(X, g.y, strict=True)])
     agreement.close(iterate(dense)[:8], plain.w)
 
@@ -124,16 +124,16 @@ def test_a9a_is_ranked_as_the_reference_ranks_it() -> None:
 def test_without_a_penalty_it_is_solam_bit_for_bit() -> None:
     X, y, weights = agreement.stream(400)
     ours, solam = RegSOLAM(lam=1e-320), SOLAM(R=1e150)
-    np.testing.assert_array_equal(ours.learn_array(X, y, weights), solam.learn_array(X, y, weights))
+    np.testing.assert_array_equal(ours.engine.learn_array(X, y, weights), solam.engine.learn_array(X, y, weights))
     np.testing.assert_array_equal(ours.coefficients(), solam.coefficients())
 
 
 def test_the_penalty_may_change() -> None:
     X, y, weights = agreement.stream(400)
     model, plain = RegSOLAM(), Plain()
-    model.learn_array(X[:200], y[:200], weights[:200])
+    model.engine.learn_array(X[:200], y[:200], weights[:200])
     model.lam = 0.3
-    scores = model.learn_array(X[200:], y[200:], weights[200:])
+    scores = model.engine.learn_array(X[200:], y[200:], weights[200:])
     theirs = []
     for i, (x, label, weight) in enumerate(zip(X, y, weights, strict=True)):
         if i == 200:

@@ -57,7 +57,7 @@ def test_stays_inside_its_sets(params: dict[str, Any], seed: int, scale: float) 
     R = model._kernel_params[0]
     order = 1 if model.norm == "l1" else 2
     for i in range(60):
-        model.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
+        model.engine.learn_array(scale * X[i : i + 1], y[i : i + 1], weights[i : i + 1])
         kappa = model.kappa or 1.0
         unit = 1.0 if model.kappa else np.sqrt(model._ledger[2])
         a, b, alpha = model._field("scalars")[[saddle.A, saddle.B, saddle.ALPHA]]
@@ -70,7 +70,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = SOLAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert not iterate(model).any()
 
 
@@ -78,8 +78,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = SOLAM(**params), SOLAM(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 

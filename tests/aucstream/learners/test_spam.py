@@ -94,7 +94,7 @@ def test_long_streams_that_fold_often_are_the_reference_dense_and_sparse(params:
         model = SPAM(**params)
         scores, zeros = [], 0
         for a in range(0, 10_000, 2500):
-            scores.append(model.learn_array(form(X[a : a + 2500]), g.y[a : a + 2500]))
+            scores.append(model.engine.learn_array(form(X[a : a + 2500]), g.y[a : a + 2500]))
             zeros += int((iterate(model)[:12] == 0.0).sum())
         agreement.close(np.concatenate(scores), theirs)
         agreement.close(iterate(model)[:12], plain.w)
@@ -121,7 +121,7 @@ def test_penalties_may_change_at_any_row(seed: int, penalties: list[tuple[float,
     for part, (beta, beta1) in zip(np.array_split(np.arange(150), len(penalties)), penalties, strict=True):
         model.mutate({"beta": beta, "beta1": beta1})
         plain.beta, plain.beta1 = beta, beta1
-        scores = model.learn_array(sparse.csr_array(X[part]), y[part], weights[part])
+        scores = model.engine.learn_array(sparse.csr_array(X[part]), y[part], weights[part])
         agreement.close(scores, [plain.learn(X[i], y[i], weights[i]) for i in part])
         agreement.close(iterate(model)[:7], plain.w)
         np.testing.assert_array_equal(iterate(model)[:7] == 0.0, plain.w == 0.0)
@@ -134,7 +134,7 @@ def test_l2_penalty_and_step_may_change(name: str) -> None:
     for part, value in ((np.arange(150), 0.02), (np.arange(150, 300), 0.3)):
         setattr(model, name, value)
         setattr(plain, name, value)
-        scores = model.learn_array(X[part], y[part], weights[part])
+        scores = model.engine.learn_array(X[part], y[part], weights[part])
         agreement.close(scores, [plain.learn(X[i], y[i], weights[i]) for i in part])
     for fixed in ("penalty", "schedule", "kappa"):
         with pytest.raises(AttributeError):
@@ -149,7 +149,7 @@ def test_a_step_is_the_proximal_step(params: dict[str, Any]) -> None:
     beta1 = model.beta1 if model.penalty == "elasticnet" else 0.0
     for i in range(120):
         before = iterate(model)[:7] if i else np.zeros(7)
-        model.learn_array(X[i : i + 1], y[i : i + 1])
+        model.engine.learn_array(X[i : i + 1], y[i : i + 1])
         scalars = model._field("scalars")
         t = scalars[proximal.STEPS]
         if t == 0.0:
@@ -198,7 +198,7 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     scalars = model._field("scalars")
     assert scalars[[proximal.STEPS, proximal.N_POS, proximal.N_NEG]].tolist() == [1200, (y > 0).sum(), (y < 0).sum()]
     assert model.examples == 400
-    assert model.calibration_line is not None
+    assert model.engine.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
     assert model.examples == 800
 
@@ -235,7 +235,7 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = SPAM(**params)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert model._field("scalars")[proximal.STEPS] == 0.0
         assert not iterate(model).any()
 
@@ -244,8 +244,8 @@ def test_one_class_moves_nothing(params: dict[str, Any]) -> None:
 def test_swapped_labels_turn_the_weights(params: dict[str, Any]) -> None:
     X, y, weights = agreement.stream(300)
     one, other = SPAM(**params), SPAM(**params)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
 
 
@@ -256,7 +256,7 @@ def test_permuted_turned_empty_and_longer_columns(params: dict[str, Any]) -> Non
     random = np.random.default_rng(0)
     order, turn = random.permutation(d), np.linalg.qr(random.normal(size=(d, d)))[0]
     model = SPAM(**params)
-    model.learn_array(X, y, weights)
+    model.engine.learn_array(X, y, weights)
     w = model.coefficients()
     pairs = [(X[:, order], w[order]), (np.hstack([X, np.zeros((300, 1))]), np.append(w, 0.0))]
     if model.penalty == "l2":
@@ -265,7 +265,7 @@ def test_permuted_turned_empty_and_longer_columns(params: dict[str, Any]) -> Non
         pairs.append((2.0 * X, w / 2.0))
     for Z, expected in pairs:
         model = SPAM(**params)
-        model.learn_array(Z, y, weights)
+        model.engine.learn_array(Z, y, weights)
         agreement.close(model.coefficients(), expected)
 
 

@@ -109,7 +109,7 @@ def test_fit_is_the_finite_sum_form(params: dict[str, Any], form: Any) -> None:
     agreement.close(model.coefficients(), plain.w)
     agreement.close(model._field("duals"), plain.be[-50:])
     assert model.examples == 300
-    assert model.calibration_line is not None
+    assert model.engine.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
     assert model.examples == 600
     assert model._field("scalars")[spdam.SOLVES] == 300 // 16
@@ -141,7 +141,7 @@ def test_no_solve_ends_above_where_it_began_and_most_move() -> None:
     model = SPDAM(n_buffer=300)
     before, moved, solves = np.zeros(5), 0, 0
     for a in range(2000):
-        model.learn_array(X[a : a + 1], g.y[a : a + 1])
+        model.engine.learn_array(X[a : a + 1], g.y[a : a + 1])
         if model._field("scalars")[spdam.SOLVES] > solves:
             rows = slice(max(0, a - 299), a + 1)
             window = PrimalDual(X[rows], g.y[rows], np.ones(a + 1 - rows.start), 3e-3, 16)
@@ -177,7 +177,7 @@ def test_one_class_moves_nothing() -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = SPDAM()
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert not model._field("w").any()
         assert not SPDAM().fit(X, np.full(50, label)).coefficients().any()
 
@@ -186,9 +186,9 @@ def test_swapped_labels_turn_the_weights_and_permuted_columns_permute_them() -> 
     X, y, weights = agreement.stream(300)
     order = np.random.default_rng(0).permutation(X.shape[1])
     one, other, permuted = SPDAM(n_buffer=80), SPDAM(n_buffer=80), SPDAM(n_buffer=80)
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
-    permuted.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
+    permuted.engine.learn_array(X[:, order], y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
     agreement.close(permuted.coefficients(), one.coefficients()[order])
 

@@ -52,17 +52,17 @@ def test_one_class_is_learned_from_the_first_row(kind: type) -> None:
         model = kind().partial_fit(X[:1], [label])
         assert model.intercept_ * label > 0.0
         assert model.coefficients().any()
-        model.learn_array(X[1:], np.full(49, label), weights[1:])
+        model.engine.learn_array(X[1:], np.full(49, label), weights[1:])
         assert model.intercept_ * label > 0.0
-        assert model.calibration_line is None
+        assert model.engine.calibration_line is None
 
 
 @each_kind
 def test_swapped_labels_turn_weights_and_intercept(kind: type) -> None:
     X, y, w = agreement.stream(300)
     one, other = kind(lam=0.01), kind(lam=0.01)
-    one.learn_array(X, y, w)
-    other.learn_array(X, -y, w)
+    one.engine.learn_array(X, y, w)
+    other.engine.learn_array(X, -y, w)
     agreement.close(weights(other), -weights(one))
 
 
@@ -72,8 +72,8 @@ def test_turned_rows_turn_the_weights_and_permuted_columns_permute_them(kind: ty
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(7, 7)))[0]
     for matrix in (turn, np.eye(7)[np.random.default_rng(1).permutation(7)]):
         one, other = kind(lam=0.01), kind(lam=0.01)
-        one.learn_array(X, y, w)
-        other.learn_array(X @ matrix.T, y, w)
+        one.engine.learn_array(X, y, w)
+        other.engine.learn_array(X @ matrix.T, y, w)
         np.testing.assert_allclose(other.coefficients(), matrix @ one.coefficients(), rtol=1e-8)
         np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-8)
 
@@ -103,9 +103,9 @@ def test_no_penalty_turns_the_weights_around(seed: int, lam: float, eta0: float)
     X, y, w = agreement.stream(40, seed=seed)
     for kind in (OnlineLogistic, UnivariateExp):
         model = kind(lam=lam, eta0=eta0)
-        model.learn_array(X, y, w)
+        model.engine.learn_array(X, y, w)
         before = model.coefficients()
-        model.learn_array(np.zeros((1, 7)), [1.0], [100.0])  # shrinks, and moves the intercept
+        model.engine.learn_array(np.zeros((1, 7)), [1.0], [100.0])  # shrinks, and moves the intercept
         after = model.coefficients()
         assert (after * before >= 0.0).all()
         assert (np.abs(after) <= np.abs(before)).all()
@@ -115,7 +115,9 @@ def test_no_penalty_turns_the_weights_around(seed: int, lam: float, eta0: float)
 def test_an_infinite_clip_is_the_papers_loss() -> None:
     X, y, w = agreement.stream(100)
     model, plain = UnivariateExp(clip=math.inf, eta0=0.1), PlainExp(clip=math.inf, eta0=0.1)
-    agreement.close(model.learn_array(X, y, w), [plain.learn(*row) for row in zip(X, y, w, strict=True)], "scores")
+    agreement.close(
+        model.engine.learn_array(X, y, w), [plain.learn(*row) for row in zip(X, y, w, strict=True)], "scores"
+    )
 
 
 @each_kind

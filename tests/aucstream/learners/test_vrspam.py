@@ -81,7 +81,7 @@ def test_fit_is_algorithm_1(params: dict[str, Any], form: Any) -> None:
     model = VRSPAM(n_buffer=50, **params).fit(form(X), y, epochs=3)
     agreement.close(model.coefficients(), vrspam_batch(X, y, 3, **params))
     assert model.examples == 300
-    assert model.calibration_line is not None
+    assert model.engine.calibration_line is not None
     model.partial_fit(form(X), y)  # goes on from there
     assert model.examples == 600
     assert model._field("scalars")[vrspam.SNAPSHOTS] == 3 + 300 // 25
@@ -137,7 +137,7 @@ def test_weights_that_differ_widely_cost_no_ranking(params: dict[str, Any]) -> N
     assert plain > 0.6
     for name, weights in weightings(g.y, 1).items():
         model = VRSPAM(**params)
-        model.learn_array(X, g.y, weights)
+        model.engine.learn_array(X, g.y, weights)
         assert np.linalg.norm(iterate(model)) < 100.0, name
         assert g.auc(model.coefficients()) > plain - 0.02, name
 
@@ -147,11 +147,11 @@ def test_whole_weights_are_nearly_rows_repeated_and_a_common_factor_is_none() ->
     weights = np.random.default_rng(0).integers(1, 4, size=g.y.size).astype(float)
     repeated = np.repeat(np.arange(g.y.size), weights.astype(int))
     weighted, rows, tenfold = VRSPAM(), VRSPAM(n_buffer=2000), VRSPAM()
-    weighted.learn_array(g.X, g.y, weights)
-    rows.learn_array(g.X[repeated], g.y[repeated])
+    weighted.engine.learn_array(g.X, g.y, weights)
+    rows.engine.learn_array(g.X[repeated], g.y[repeated])
     assert cosine(weighted.coefficients(), rows.coefficients()) > 0.98
     plain = VRSPAM().partial_fit(g.X, g.y)
-    tenfold.learn_array(g.X, g.y, np.full(g.y.size, 16.0))
+    tenfold.engine.learn_array(g.X, g.y, np.full(g.y.size, 16.0))
     assert cosine(plain.coefficients(), tenfold.coefficients()) > 0.995
 
 
@@ -161,17 +161,17 @@ def test_a_snapshot_is_due_at_once_where_units_took_from_weights_and_after_a_mer
 
     def snapshots_after(change: Any, rows: int = 300) -> list[int]:
         model = VRSPAM(n_buffer=100)
-        model.learn_array(X[:rows], y[:rows])
+        model.engine.learn_array(X[:rows], y[:rows])
         model = change(model)
         before = model._field("scalars")[vrspam.SNAPSHOTS]
         taken = []
         for i in range(3):
-            model.learn_array(X[i : i + 1], y[i : i + 1])
+            model.engine.learn_array(X[i : i + 1], y[i : i + 1])
             taken.append(int(model._field("scalars")[vrspam.SNAPSHOTS] - before))
         return taken
 
     def grown(model: VRSPAM, growth: np.ndarray | None) -> VRSPAM:
-        model.change_units(UnitChange(same.ratio, same.shift, same.carry_rows, growth))
+        model._change_units(UnitChange(same.ratio, same.shift, same.carry_rows, growth))
         return from_bytes(model.to_bytes())  # type: ignore[return-value]
 
     assert snapshots_after(lambda model: grown(model, None)) == [0, 0, 0]
@@ -188,7 +188,7 @@ def test_a_snapshot_is_the_windows_gradient(seed: int, penalty: Any) -> None:
     g = gaussian_stream(140, d=4, p=0.3, seed=seed)
     model = VRSPAM(penalty=penalty, n_buffer=50, kappa=1.0)
     for i in range(140):
-        model.learn_array(g.X[i : i + 1], g.y[i : i + 1])
+        model.engine.learn_array(g.X[i : i + 1], g.y[i : i + 1])
         s = model._field("scalars")
         if s[SINCE] == 0.0:
             rows = slice(max(0, i - 49), i + 1)
@@ -214,8 +214,8 @@ def test_dense_and_sparse_agree_after_ten_thousand_steps_with_folds() -> None:
     X = np.where(np.random.default_rng(0).random(g.X.shape) < 0.5, 0.0, g.X)
     for params in ({"beta": 3.0}, {"penalty": "elasticnet", "beta1": 0.02}):
         dense, csr = VRSPAM(**params), VRSPAM(**params)
-        scores = dense.learn_array(X, g.y)
-        agreement.close(csr.learn_array(sparse.csr_array(X), g.y), scores)
+        scores = dense.engine.learn_array(X, g.y)
+        agreement.close(csr.engine.learn_array(sparse.csr_array(X), g.y), scores)
         np.testing.assert_array_equal(iterate(dense) == 0.0, iterate(csr) == 0.0)
 
 
@@ -228,7 +228,7 @@ def test_one_class_moves_nothing(penalty: Any) -> None:
     X, _, weights = agreement.stream(50)
     for label in (1.0, -1.0):
         model = VRSPAM(penalty=penalty)
-        assert not model.learn_array(X, np.full(50, label), weights).any()
+        assert not model.engine.learn_array(X, np.full(50, label), weights).any()
         assert not iterate(model).any()
         assert not VRSPAM(penalty=penalty).fit(X, np.full(50, label)).coefficients().any()
 
@@ -238,9 +238,9 @@ def test_swapped_labels_turn_the_weights_and_permuted_columns_permute_them(penal
     X, y, weights = agreement.stream(300)
     order = np.random.default_rng(0).permutation(X.shape[1])
     one, other, permuted = (VRSPAM(penalty=penalty, n_buffer=80, inner=2, eta=0.1) for _ in range(3))
-    one.learn_array(X, y, weights)
-    other.learn_array(X, -y, weights)
-    permuted.learn_array(X[:, order], y, weights)
+    one.engine.learn_array(X, y, weights)
+    other.engine.learn_array(X, -y, weights)
+    permuted.engine.learn_array(X[:, order], y, weights)
     agreement.close(other.coefficients(), -one.coefficients())
     agreement.close(permuted.coefficients(), one.coefficients()[order])
 

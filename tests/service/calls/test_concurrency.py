@@ -41,7 +41,7 @@ def test_the_scores_are_those_of_the_events_in_order_of_seq(service: Running, mo
     assert [answer["seq"] for answer, _ in done] == list(range(1, clients * each + 1))
     pipeline = Pipeline.from_spec({"algorithm": "solam"})
     signs = np.array([1.0 if body["label"] else -1.0 for _, body in done])
-    scores = pipeline.learn_rows([body["features"] for _, body in done], signs)
+    scores = pipeline.engine.learn_rows([body["features"] for _, body in done], signs)
     assert [answer["score"] for answer, _ in done] == scores.tolist()
     assert service.describe(model)["examples"] == clients * each
 

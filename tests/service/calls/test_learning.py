@@ -21,7 +21,7 @@ def reference(bodies: list[dict[str, Any]], **spec: Any) -> tuple[Pipeline, list
     for body in bodies:
         sign = np.array([1.0 if body["label"] == 1 else -1.0])
         weight = np.array([float(body.get("weight", 1.0))])
-        scores.append(float(pipeline.learn_rows([body["features"]], sign, weight)[0]))
+        scores.append(float(pipeline.engine.learn_rows([body["features"]], sign, weight)[0]))
     return pipeline, scores
 
 
@@ -33,10 +33,10 @@ def test_learn_one_answers_seq_and_the_score_before_the_update(service: Running,
         assert answer.json() == {"seq": number, "score": score, "duplicate": False}
     probe = rows(1, seed=9)[0]["features"]
     predicted = service.post(model, "predict-one", {"features": probe}).json()
-    score = expected_model.score_rows([probe])
+    score = expected_model.engine.score_rows([probe])
     assert predicted == {
         "score": score[0],
-        "probability": expected_model.probabilities(score)[0],
+        "probability": expected_model.engine.probabilities(score)[0],
         "seq": 300,
     }
     description = service.describe(model)
@@ -99,7 +99,7 @@ def test_every_way_to_learn_is_the_same_model_to_the_last_bit(service: Running, 
     answer = service.post(model, "predict-many", [{"features": features} for features in probes])
     counts = answer.json()
     assert counts["seq"] == 700
-    assert [entry["score"] for entry in counts["predictions"]] == expected.score_rows(probes).tolist()
+    assert [entry["score"] for entry in counts["predictions"]] == expected.engine.score_rows(probes).tolist()
     evaluation = service.evaluation(model)
     assert evaluation["window"]["auc"] == pytest.approx(roc_auc_score([row["label"] for row in bodies], scores))
     # sums that do not depend on how the rows came
@@ -190,7 +190,7 @@ def test_lines_under_skip_leave_the_bad_ones_out(service: Running, model: str) -
     good = [body for line, body in enumerate(bodies, 1) if line not in bad]
     assert service.describe(model)["positives"] == sum(body["label"] for body in good)
     expected, _ = reference(good)
-    assert service.score(model, {"a": 1.0, "b": 2.0}) == expected.score_rows([{"a": 1.0, "b": 2.0}])[0]
+    assert service.score(model, {"a": 1.0, "b": 2.0}) == expected.engine.score_rows([{"a": 1.0, "b": 2.0}])[0]
 
 
 def test_only_the_first_hundred_errors_are_told(service: Running, model: str) -> None:
@@ -329,7 +329,7 @@ def test_weights_of_examples_are_used(service: Running, model: str) -> None:
     bodies = [{**body, "weight": 1 + number % 3} for number, body in enumerate(rows(100))]
     service.post(model, "learn-many", bodies)
     expected, _ = reference(bodies)
-    assert service.score(model, {"a": 1.0}) == expected.score_rows([{"a": 1.0}])[0]
+    assert service.score(model, {"a": 1.0}) == expected.engine.score_rows([{"a": 1.0}])[0]
 
 
 @pytest.mark.parametrize("weight", ["-1", "-0.5", "1e400", "NaN", '"1"', "null", "true"])

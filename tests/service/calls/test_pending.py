@@ -302,7 +302,7 @@ def test_examples_expire_without_a_call(local: Local, fresh: Callable[..., str])
     assert local.app.model_host.models[name].counts.expired_negative == 600
     # in the order in which they came
     pipeline, _ = reference([*rows(50), *({"features": body["features"], "label": False} for body in bodies)])
-    assert local.score(name, FEATURES) == pipeline.score_rows([FEATURES])[0]
+    assert local.score(name, FEATURES) == pipeline.engine.score_rows([FEATURES])[0]
 
 
 def test_no_time_but_the_servers_counts_and_it_may_step_back(local: Local, fresh: Callable[..., str]) -> None:  # S14
@@ -429,7 +429,7 @@ def test_rows_to_learn_may_wait_already(local: Local, fresh: Callable[..., str])
     assert (counts["accepted"], counts["duplicates"], counts["seq"]) == (3, 2, 53)
     bodies = [*rows(50), other, {"features": FEATURES, "label": 0, "weight": 2}, other]
     pipeline, _ = reference(bodies)
-    assert local.score(name, {"a": 1.0, "b": 1.0}) == pipeline.score_rows([{"a": 1.0, "b": 1.0}])[0]
+    assert local.score(name, {"a": 1.0, "b": 1.0}) == pipeline.engine.score_rows([{"a": 1.0, "b": 1.0}])[0]
     document = problem(
         local.post(name, "learn-many", [{**other, "id": "new"}, {**waits, "id": "new", "label": 0}]),
         409,

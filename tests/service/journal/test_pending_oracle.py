@@ -67,7 +67,7 @@ class Oracle:
     def event(self, features: Any, label: bool, given: Any = None) -> float | None:
         """Learn; None: the step was skipped."""
         sign = np.array([1.0 if label else -1.0])
-        score = float(self.pipeline.learn_rows([features], sign)[0])
+        score = float(self.pipeline.engine.learn_rows([features], sign)[0])
         if math.isnan(score):
             self.advance()
             return None
@@ -84,7 +84,7 @@ class Oracle:
     def advance(self) -> None:
         self.seq += 1
         if self.seq <= 64 or self.seq % 64 == 0:
-            self.line = self.pipeline.calibration_line
+            self.line = self.pipeline.engine.calibration_line
 
     def expire(self, ids: list[str]) -> None:
         due = [id_ for id_ in ids if id_ in self.pending and self.ids[id_].due <= self.now]
@@ -100,8 +100,8 @@ class Oracle:
                 self.ids[id_] = State("discarded", seq=self.seq)
 
     def predict(self, id_: str, features: Any) -> Any:
-        score = self.pipeline.score_rows([features])
-        answer = {"score": score[0], "probability": self.pipeline.probabilities(score)[0], "seq": self.seq}
+        score = self.pipeline.engine.score_rows([features])
+        answer = {"score": score[0], "probability": self.pipeline.engine.probabilities(score)[0], "seq": self.seq}
         self.expire([id_])
         if len(self.pending) + 1 > CAPACITY:
             self.expire(list(self.ids))
@@ -293,7 +293,7 @@ class Lives(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "service"):
             return
-        scores = self.oracle.pipeline.score_rows(PROBES).tolist()
+        scores = self.oracle.pipeline.engine.score_rows(PROBES).tolist()
         picture = self.picture()
         assert picture["scores"] == scores
         brier = self.oracle.brier / len(self.oracle.judged)

@@ -79,8 +79,8 @@ def check(data_dir: Path, life: Life) -> None:
         assert seq in (len(life.acknowledged), len(life.acknowledged) + 1)
         straight = Pipeline.from_spec({"algorithm": "solam"})
         for body in BODIES[:seq]:
-            straight.learn_rows([body["features"]], np.array([1.0 if body["label"] else -1.0]))
-        assert [service.score("m", features) for features in PROBES] == straight.score_rows(PROBES).tolist()
+            straight.engine.learn_rows([body["features"]], np.array([1.0 if body["label"] else -1.0]))
+        assert [service.score("m", features) for features in PROBES] == straight.engine.score_rows(PROBES).tolist()
         for body in BODIES[:seq]:
             answer = service.post("m", "learn-one", body).json()
             assert answer["duplicate"]

@@ -177,7 +177,7 @@ class Town:
         assert self.straight.seq == found["seq"]
         assert self.straight.pipeline.examples == found["examples"]
         assert self.straight.evaluation.auc() == found["auc"]
-        scores = self.straight.pipeline.score_rows(PROBES).tolist()
+        scores = self.straight.pipeline.engine.score_rows(PROBES).tolist()
         assert [self.service.score("m", features) for features in PROBES] == scores
 
 

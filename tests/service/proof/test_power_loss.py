@@ -219,7 +219,7 @@ class Process:
             if what < 0.15:
                 predictions = Predictions()
                 features = self.features()
-                score = float(model.pipeline.score_rows([features])[0])
+                score = float(model.pipeline.engine.score_rows([features])[0])
                 predictions.add(f"p{sent.rows}", features, score, None, model.seq)
                 sent.rows += 1
                 kept.append(predictions)

@@ -1,0 +1,384 @@
+"""The interface of files and of the service to a model: rows and blocks, each score taken before its update.
+
+Users call River's and scikit-learn's verbs on the model itself; those are made of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from aucstream.block import Block, Floats, signs_of, weights_of
+from aucstream.errors import Description, InvalidBlock, NonFiniteStep
+from aucstream.features.columns import Columns
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.intake import (
+    adopted,
+    array_block,
+    check_dicts,
+    checked_array,
+    dict_block,
+    is_sparse,
+    named_block,
+)
+from aucstream.kernels.rows.finite import all_finite
+from aucstream.native.row_entry import RowEntry
+
+if TYPE_CHECKING:
+    from aucstream.io.rows import Rows
+
+RowKind = Literal["named", "columns"]
+
+MANY = 16  # fewer rows are learned and scored one by one: making a block of them costs more
+TAME = 1e100  # rows with larger values go one by one, so that a skipped row leaves no name behind
+
+
+class BlockModel(Protocol):
+    """What the engine needs of a model."""
+
+    _encoder: Encoder
+
+    def _learn(self, block: Block) -> Floats: ...
+
+    def _score(self, block: Block) -> Floats: ...
+
+    def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats: ...
+
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float: ...
+
+    def _row_entry(self) -> RowEntry: ...
+
+    def _checkpoint(self) -> Any: ...
+
+    def _restore(self, checkpoint: Any) -> None: ...
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the score of a dict."""
+
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return the contributions to the score of a dict."""
+
+    def _probabilities(self, scores: Floats) -> Floats: ...
+
+    def _end_warmup(self) -> None: ...
+
+    @property
+    def _calibration_line(self) -> tuple[float, float] | None: ...
+
+
+class Engine:
+    """Rows and blocks to scores, for one model.
+
+    A row is a dict (named) or a list of numbers (columns 0, 1, 2, …). Methods that learn return the score of
+    each row before its update, and NaN where the row was skipped because its step was not finite.
+
+    Parameters
+    ----------
+    model : learner or Pipeline
+    """
+
+    __slots__ = ("_encoder", "_model")
+
+    def __init__(self, model: BlockModel) -> None:
+        self._model = model
+        self._encoder = model._encoder
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def check_rows(self, rows: Sequence[Any], kind: RowKind | None = None) -> RowKind | None:
+        """Check rows that will be learned; change nothing.
+
+        Parameters
+        ----------
+        rows : sequence of dict or list
+            Named rows (`Columns` are such), or array rows (column j is the integer name j).
+        kind : {"named", "columns"} or None
+            What earlier rows of this model were; None: what it has learned decides.
+
+        Returns
+        -------
+        "named", "columns" or None
+            What the rows are; None where there are no rows.
+
+        Raises
+        ------
+        InvalidBlock
+            Names the row, the feature and the value.
+        """
+        encoder = self._encoder
+        if kind is None and isinstance(encoder, Vocabulary):
+            kind = "columns" if encoder.arrays else "named" if encoder.words else None
+        if isinstance(rows, Columns):  # all have the names of the first
+            kind = self.check_rows([rows[0]] if len(rows) else [], kind)
+            if not all_finite(rows.values.reshape(-1)):
+                row = int(np.argmin(np.isfinite(rows.values).all(axis=1)))
+                encoder.check(rows[row], f"[{row}]")
+            return kind
+        for number, x in enumerate(rows):
+            kind = self._check_row(x, kind, f"[{number}]")
+        return kind
+
+    def _check_row(self, x: Any, kind: RowKind | None, path: str) -> RowKind:
+        encoder = self._encoder
+        if isinstance(x, Mapping):
+            encoder.check(x, path)
+            if kind != "columns":
+                return "named"
+            if any(isinstance(name, str) for name in x):
+                raise InvalidBlock("features", "a list: this model's rows are arrays", Description("a dict"), path=path)
+            return "columns"
+        if not isinstance(x, (list, tuple)):
+            raise InvalidBlock("features", "a dict of name to value, or a list of numbers", x, path=path)
+        if kind == "named":
+            raise InvalidBlock("features", "a dict of name to value, as before", Description("a list"), path=path)
+        _check_numbers(x, path)
+        if isinstance(encoder, Vocabulary) and len(x) > encoder.most:
+            raise InvalidBlock(
+                "features", f"at most {encoder.most} columns", Description(f"{len(x)} columns"), path=path
+            )
+        return "columns"
+
+    def all_known_finite(self, rows: Sequence[Any]) -> bool:
+        """Return whether all rows are dicts of known names and finite numbers; `check_rows` passes such rows."""
+        return self._encoder.plain(rows) is not None
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
+        """Learn one row that `check_rows` has passed; return its score before, NaN where it was skipped."""
+        if not isinstance(x, Mapping):
+            return self.learn_rows([x], np.array([sign]), np.array([weight])).item()
+        try:
+            return self._model._learn_dict(x, sign, weight)
+        except NonFiniteStep:
+            return math.nan
+
+    def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
+        """Learn rows that `check_rows` has passed; return the score (n,) before each update.
+
+        Rows that are `Columns` are learned as a matrix. Rows of weight 0 are only scored.
+        """
+        if weights is None:
+            weights = np.ones(len(rows))
+        if isinstance(rows, Columns) or all(type(x) is dict for x in rows):
+            return self.learn_dicts(rows, signs, weights)
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                scores[a:b] = self.learn_dicts(rows[a:b], signs[a:b], weights[a:b])
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
+        return scores
+
+    def learn_dicts(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
+        """Learn dicts that `check_dicts` has passed; return the score (n,) before each update.
+
+        Rows of weight 0 are only scored.
+        """
+        model, encoder = self._model, self._encoder
+        if len(rows) >= MANY and (weights > 0.0).all():
+            mark = encoder.mark()
+            block = dict_block(encoder, rows, signs, weights, learn=True)
+            if _tame(block.values):
+                checkpoint = model._checkpoint() if encoder.mark() != mark else None
+                scores = model._learn(block)
+                if checkpoint is None or not np.isnan(scores).any():
+                    return scores
+                model._restore(checkpoint)
+            encoder.rewind(mark)
+        each = zip(rows, signs.tolist(), weights.tolist(), strict=True)
+        return np.array([self.learn_row(x, sign, weight) for x, sign, weight in each])
+
+    def learn_array(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+        """Learn as `partial_fit` does; return the score (n,) before each update.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+        y : array (n,)
+            Labels.
+        sample_weight : array (n,) or None
+            Weights, finite, >= 0. A row of weight 0 is scored with the state before it and changes nothing.
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel
+            Nothing was changed.
+        """
+        model = self._model
+        n = row_count(X)
+        signs = signs_of(y, n)
+        weights = weights_of(sample_weight, n)
+        if sample_weight is None or not (zero := weights == 0.0).any():
+            return model._learn_array(X, signs, weights)
+        array_block(type(self._encoder)(), X, learn=True)  # checks every row first
+        rows = X.tocsr() if is_sparse(X) else np.asarray(X)
+        scores = np.empty(n)
+        edges = np.flatnonzero(np.diff(zero)) + 1
+        for a, b in zip([0, *edges], [*edges, n], strict=True):
+            if zero[a]:
+                scores[a:b] = self._score_wide(rows[a:b])
+            else:
+                scores[a:b] = model._learn(array_block(self._encoder, rows[a:b], signs[a:b], weights[a:b], learn=True))
+        return scores
+
+    def learn_chunk(self, chunk: Block | Rows) -> Floats:
+        """Learn a chunk of a file (see `aucstream.io`); return the score (n,) before each update."""
+        if isinstance(chunk, Block):
+            return self._model._learn(adopted(self._encoder, chunk, learn=True))
+        rows = chunk.features
+        if isinstance(rows, Columns):  # finite, and all with the names of the first
+            check_dicts(self._encoder, [rows[0]] if len(rows) else [])
+        else:
+            check_dicts(self._encoder, [x for x in rows if isinstance(x, Mapping)])
+        return self.learn_rows(chunk.features, chunk.y, chunk.weights)
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def block_of(self, rows: Sequence[Any], signs: Floats | None = None, weights: Floats | None = None) -> Block | None:
+        """Return named rows as a block for `learn_block`, or for `score_block` where there are no signs.
+
+        `check_rows` passes rows that become a block. The block stays valid while the model learns, and may be
+        learned in parts.
+
+        Returns
+        -------
+        Block or None
+            None where only `learn_rows` and `score_rows` take the rows: a name is not known, a value is not a
+            plain finite number of ordinary size, or a weight is 0.
+        """
+        encoder = self._encoder
+        if weights is not None and not (weights > 0.0).all():
+            return None
+        if isinstance(rows, Columns):
+            entries = encoder.take(rows, learn=True) if encoder.has_columns(rows.names) else None
+        else:
+            entries = encoder.plain(rows)
+        if entries is None or not _tame(entries[2]):
+            return None
+        if weights is None and signs is not None:
+            weights = np.ones(len(rows))
+        return named_block(encoder, entries, signs, weights)
+
+    def learn_block(self, block: Block) -> Floats:
+        """Learn rows made by `block_of`; return the score (n,) before each update."""
+        return self._model._learn(block)
+
+    def score_block(self, block: Block) -> Floats:
+        """Return the scores (n,) of rows made by `block_of`."""
+        return self._model._score(block)
+
+    # -- scoring ---------------------------------------------------------------------------------
+
+    def score_known(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
+        """Return (score, probability) of a dict of known names and finite numbers.
+
+        Returns
+        -------
+        (float, float) or None
+            None for any other row: use `check_rows` and `score_rows`.
+        """
+        entry = self._model._row_entry()
+        both = entry.score(id(x), entry.address)
+        return (both.real, both.imag) if both == both else None
+
+    def score_rows(self, rows: Sequence[Any]) -> Floats:
+        """Return the scores (n,) of rows that `check_rows` has passed; unknown names and columns count nothing."""
+        if isinstance(rows, Columns) and len(rows) >= MANY:
+            return self.score_dicts(rows)
+        scores = np.empty(len(rows))
+        for a, b in _runs([isinstance(x, Mapping) for x in rows]):
+            if isinstance(rows[a], Mapping):
+                if b - a < MANY:
+                    scores[a:b] = [self._model.score_one(x) for x in rows[a:b]]
+                else:
+                    scores[a:b] = self.score_dicts(rows[a:b])
+            else:
+                for c, d in _runs([len(x) for x in rows[a:b]]):
+                    part = slice(a + c, a + d)
+                    scores[part] = self._score_wide(np.array(rows[part], dtype=np.float64))
+        return scores
+
+    def score_dicts(self, rows: Sequence[Mapping[Any, Any]]) -> Floats:
+        """Return the score (n,) of each dict, as `score_one`."""
+        missed: list[int] = []
+        scores = self._model._score(dict_block(self._encoder, rows, learn=False, missed=missed))
+        for number in missed:
+            scores[number] = self._model.score_one(rows[number])
+        return scores
+
+    def score_chunk(self, chunk: Block | Rows) -> Floats:
+        """Return the scores (n,) of a chunk of a file; names and columns never learned count nothing."""
+        if isinstance(chunk, Block):
+            return self._model._score(adopted(self._encoder, chunk, learn=False))
+        return self.score_rows(chunk.features)
+
+    def _score_wide(self, X: Any) -> Floats:
+        """Score rows that may have columns the model has not seen: they count nothing."""
+        return self._model._score(adopted(self._encoder, checked_array(X), learn=False))
+
+    def explain_row(self, row: Mapping[Any, Any] | Sequence[float]) -> dict[Any, float]:
+        """Return the contributions to the score of a row as `score_rows` takes it: a dict, or a list."""
+        if not isinstance(row, Mapping):
+            row = {column: value for column, value in enumerate(row) if self._encoder.knows(column)}
+        return self._model.explain_one(row)
+
+    # -- calibration and warm-up -----------------------------------------------------------------
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the calibrated probability (n,) of each score (n,)."""
+        return self._model._probabilities(scores)
+
+    @property
+    def calibration_line(self) -> tuple[float, float] | None:
+        """(slope, intercept) of the log odds on the score; None until both classes were seen."""
+        return self._model._calibration_line
+
+    def end_warmup(self) -> None:
+        """Wait for no more rows: a map that is fitted on the first rows is fitted on those that came."""
+        self._model._end_warmup()
+
+
+def row_count(X: Any) -> int:
+    """Return n of an array (n, d), or raise InvalidBlock."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        try:
+            shape = np.shape(X)
+        except ValueError as error:
+            raise InvalidBlock("features", "a two-dimensional array (n, d)", "rows of unequal length") from error
+    if len(shape) != 2:
+        raise InvalidBlock("features", "a two-dimensional array (n, d)", tuple(shape))
+    return int(shape[0])
+
+
+def _tame(values: Floats) -> bool:
+    return not values.size or bool(max(values.max(), -values.min()) < TAME)
+
+
+def _runs(keys: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of each run of equal keys."""
+    start = 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            if i > start:
+                yield start, i
+            start = i
+
+
+def _check_numbers(x: Sequence[Any], path: str) -> None:
+    for column, value in enumerate(x):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
+        try:
+            finite = math.isfinite(float(value))
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise InvalidBlock("features", "a finite number", value, path=f"{path}[{column}]")
