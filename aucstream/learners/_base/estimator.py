@@ -171,7 +171,23 @@ class RankingClassifier(base.MiniBatchClassifier):
         return one
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the ranking score of `x`: higher is more positive. Changes nothing."""
+        """Return the ranking score of an example. Changes nothing.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`. Names never learned count nothing.
+
+        Returns
+        -------
+        float
+            Higher is more positive. Scores have no unit: only their order means anything.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
+        """
         one = self._entry
         if one.generation is not self._generation:
             one = self._entry = self._new_entry()
@@ -196,9 +212,23 @@ class RankingClassifier(base.MiniBatchClassifier):
             return self._score_row(*row)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Return `{False: 1 - p, True: p}`, calibrated; one half each until both classes were seen.
+        """Return the calibrated probabilities of an example. Changes nothing.
 
-        The dict also carries the ranking score as `.score`, by which `aucstream.metrics` rank.
+        Parameters
+        ----------
+        x : dict
+            As in `score_one`.
+
+        Returns
+        -------
+        dict
+            `{False: 1 - p, True: p}`; one half each until both classes were learned. The dict also has the
+            ranking score as `.score`, by which `aucstream.metrics` rank.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
         """
         one = self._entry
         if one.generation is not self._generation:
@@ -215,11 +245,46 @@ class RankingClassifier(base.MiniBatchClassifier):
         return answer
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> bool:
-        """Return whether `x` is more likely positive than not."""
+        """Return whether an example is more likely positive than not.
+
+        Parameters
+        ----------
+        x : dict
+            As in `score_one`.
+
+        Returns
+        -------
+        bool
+            Whether the probability of the positive class is above one half.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
+        """
         return self.predict_proba_one(x)[True] > 0.5
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return name to contribution; the contributions add up to the score."""
+        """Return what each feature of an example adds to its score.
+
+        Parameters
+        ----------
+        x : dict
+            As in `score_one`.
+
+        Returns
+        -------
+        dict
+            Name to contribution (weight times value). The contributions add up to the score. A learner with an
+            intercept gives it the name "(intercept)".
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
+        InvalidParams
+            The model has a feature map, so that a score is no sum over names.
+        """
         raise NotImplementedError
 
     def _probability(self, score: float) -> float:
@@ -242,6 +307,8 @@ class RankingClassifier(base.MiniBatchClassifier):
 
         Raises
         ------
+        InvalidBlock, InvalidLabel
+            A row, a weight or a label cannot be used; nothing was changed.
         NonFiniteStep
             Once, at the end, with the numbers of the rows that were skipped.
         """
@@ -250,21 +317,69 @@ class RankingClassifier(base.MiniBatchClassifier):
         self._raise_skipped(self.engine.learn_dicts(rows, signs_of(y, len(rows)), weights_of(w, len(rows))))
 
     def score_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return the score of each row of a frame, with its index."""
+        """Return the ranking scores of a data frame. Changes nothing.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Returns
+        -------
+        Series (n,)
+            With the index of `X`, as `score_one` of each row.
+
+        Raises
+        ------
+        InvalidBlock
+            Names the row, the feature and the value that cannot be used.
+        """
         import pandas as pd
 
         rows = frame_rows(X)
         return pd.Series(self.engine.score_dicts(rows), index=X.index, name="score")
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return columns False and True with the probabilities of each row, with its index."""
+        """Return the calibrated probabilities of a data frame. Changes nothing.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Returns
+        -------
+        DataFrame (n, 2)
+            Columns False and True, with the index of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            Names the row, the feature and the value that cannot be used.
+        """
         import pandas as pd
 
         p = self._probabilities(self.score_many(X).to_numpy())
         return pd.DataFrame({False: 1.0 - p, True: p}, index=X.index)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return whether each row is more likely positive than not, with its index."""
+        """Return whether each row of a data frame is more likely positive than not.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Returns
+        -------
+        Series of bool (n,)
+            With the index of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            Names the row, the feature and the value that cannot be used.
+        """
         import pandas as pd
 
         p = self._probabilities(self.score_many(X).to_numpy())
@@ -303,7 +418,23 @@ class RankingClassifier(base.MiniBatchClassifier):
         return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the ranking scores (n,) of an array (n, d); more columns than learned are refused."""
+        """Return the ranking scores of an array. Changes nothing.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers; column j is the integer name j.
+
+        Returns
+        -------
+        ndarray (n,)
+            Higher is more positive.
+
+        Raises
+        ------
+        InvalidBlock
+            A number is not finite, or there are more columns than were learned.
+        """
         return self._score(array_block(self._encoder, X, learn=False))
 
     def _raise_skipped(self, scores: Floats) -> None:
@@ -317,9 +448,20 @@ class RankingClassifier(base.MiniBatchClassifier):
         Parameters
         ----------
         X : ndarray or scipy sparse (n, d)
+            Finite numbers.
         y : array (n,)
+            Labels.
         epochs : int
-            >= 1.
+            Passes, >= 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidBlock, InvalidLabel, InvalidParams
+            Nothing was changed.
         """
         check_epochs(epochs)
         n = row_count(X)
@@ -382,9 +524,26 @@ class RankingClassifier(base.MiniBatchClassifier):
     # -- snapshots -------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""
+        """Return the whole model as the bytes of one versioned safetensors file.
+
+        Returns
+        -------
+        bytes
+            For `aucstream.from_bytes`. A model made from them goes on to the same bits.
+        """
         return snapshot.pack(*self.state_dict())
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
+        """Write the model to a file that `aucstream.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced as a whole.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written; an existing one is as it was.
+        """
         snapshot.write(path, self.to_bytes())
