@@ -1,21 +1,18 @@
 """Weighted moments of one class: n (weight of its rows), m (their mean), M = sum c (x - m)(x - m)'.
 
-M is (d, d) or its diagonal (d,). A row enters as its deviation e = x - m from
+M is (d, d). A row enters as its deviation e = x - m from
 the mean before it (Welford), so that M gains one positive matrix of rank one and nothing cancels. m, M
 and the vectors may have room for more columns than the first d, which are in use; the rest is zero, and how
 much of it d takes in changes no bit. Forgetting: the caller multiplies n and M; the mean stays.
 
 [GJZZ13] Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization", ICML 2013;
-Welford, Technometrics 1962; Chan, Golub, LeVeque, The American Statistician 1983 (merge).
+Welford, Technometrics 1962.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from aucstream.block import Floats
 from aucstream.kernels.jit import jit
 from aucstream.kernels.rows.linear import inner
 
@@ -66,14 +63,6 @@ def add_full(e, c, n, m, M):
             row = M[j, :d]
             for k in range(d):
                 row[k] += gain * e[k]
-
-
-@jit
-def add_diagonal(e, c, n, m, M):
-    """Take a row of weight c, e (d,) its deviation, n the weight before it; writes m, M (diagonal)."""
-    gain = c * (1.0 - add_mean(e, c, n, m))
-    for j in range(e.size):
-        M[j] += gain * e[j] * e[j]
 
 
 @jit
@@ -155,15 +144,3 @@ def rescale_full(ratio, m, M):
         row = M[j, :d]
         for k in range(d):
             row[k] *= square
-
-
-def merged(
-    n: float, m: Floats, M: Floats, other_n: float, other_m: Floats, other_M: Floats
-) -> tuple[float, Floats, Floats]:
-    """Return (n, m, M) of the rows of two disjoint streams; M full or diagonal, of equal width. [Chan et al.]."""
-    if n == 0.0 or other_n == 0.0:
-        return (n, m.copy(), M.copy()) if other_n == 0.0 else (other_n, other_m.copy(), other_M.copy())
-    total = n + other_n
-    gap = other_m - m
-    cross = np.outer(gap, gap) if M.ndim == 2 else gap * gap
-    return total, m + other_n / total * gap, M + other_M + n * (other_n / total) * cross

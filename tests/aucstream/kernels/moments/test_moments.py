@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference.moments import ClassMoments
 
 from aucstream.kernels.moments import moments
@@ -23,37 +19,35 @@ def rows(d: int, n: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, 2.0 * random.random(n)
 
 
-def taken(X: np.ndarray, weights: np.ndarray, room: int, diagonal: bool, form: str = "dense"):
+def moments_of(X: np.ndarray, weights: np.ndarray, room: int, form: str = "dense"):
     """Return (n, m, M) after all rows, by the kernels, in arrays of `room` columns."""
     d = X.shape[1]
-    n, m = 0.0, np.zeros(room)
-    M = np.zeros(room) if diagonal else np.zeros((room, room))
+    n, m, M = 0.0, np.zeros(room), np.zeros((room, room))
     for x, c in zip(X, weights.tolist(), strict=True):
         e = np.full(d, np.nan)
         idx = None if form == "dense" else np.flatnonzero(x)
         moments.deviation(idx, x if idx is None else x[idx], 1.0, 1.0, m, e)
-        (moments.add_diagonal if diagonal else moments.add_full)(e, c, n, m, M)
+        moments.add_full(e, c, n, m, M)
         n += c
     return n, m, M
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("d", WIDTHS)
-def test_moments_are_those_of_the_reference(d, form, diagonal):
+def test_moments_are_those_of_the_reference(d, form):
     X, weights = rows(d)
-    plain = ClassMoments(d, diagonal)
+    plain = ClassMoments(d)
     for x, c in zip(X, weights, strict=True):
         plain.add(x, c)
-    n, m, M = taken(X, weights, d + 3, diagonal, form)
+    n, m, M = moments_of(X, weights, d + 3, form)
     np.testing.assert_allclose(n, plain.n, rtol=1e-14)
     np.testing.assert_allclose(m[:d], plain.m, rtol=1e-12)
-    np.testing.assert_allclose(M[:d] if diagonal else M[:d, :d], plain.M, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(M[:d, :d], plain.M, rtol=1e-11, atol=1e-12)
     assert not m[d:].any() and not M[d:].any() and not M[..., d:].any()
 
 
 def test_the_scatter_is_symmetric_to_the_last_bit():
-    _, _, M = taken(*rows(13), 16, False)
+    _, _, M = moments_of(*rows(13), 16)
     np.testing.assert_array_equal(M, M.T)
 
 
@@ -61,9 +55,9 @@ def test_the_scatter_is_symmetric_to_the_last_bit():
 def test_columns_of_zeros_at_the_end_change_no_bit(d):
     X, weights = rows(d)
     wide = np.hstack([X, np.zeros((len(X), 5))])
-    _, m, M = taken(X, weights, d + 5, False)
+    _, m, M = moments_of(X, weights, d + 5)
     for used in range(d, d + 6):
-        again = taken(wide[:, :used], weights, d + 5, False)
+        again = moments_of(wide[:, :used], weights, d + 5)
         np.testing.assert_array_equal(again[1], m)
         np.testing.assert_array_equal(again[2], M)
         w, out = np.zeros(d + 5), np.full(used, np.nan)
@@ -79,8 +73,8 @@ def test_columns_of_zeros_at_the_end_change_no_bit(d):
 
 def test_rows_in_another_unit_scale_the_moments():
     X, weights = rows(5)
-    _, m, M = taken(X, weights, 8, False)
-    _, small_m, small_M = taken(X / 1024.0, weights, 8, False)
+    _, m, M = moments_of(X, weights, 8)
+    _, small_m, small_M = moments_of(X / 1024.0, weights, 8)
     alone = m.copy()
     moments.rescale_full(1.0 / 1024.0, m, M)
     moments.rescale_mean(1.0 / 1024.0, alone)
@@ -95,22 +89,3 @@ def test_columns_in_use_never_shrink():
     assert moments.columns_in_use(None, x, 9) == 9
     assert moments.columns_in_use(np.array([5, 2, 4]), x, 3) == 6
     assert moments.columns_in_use(np.array([], dtype=np.int64), x[:0], 3) == 3
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), diagonal=st.booleans(), edges=st.lists(st.integers(0, 30), max_size=4))
-def test_merged_parts_in_any_order_are_the_whole(seed, diagonal, edges):
-    X, weights = rows(4, seed=seed)
-    whole = taken(X, weights, 4, diagonal)
-    edges = [0, *sorted(edges), 30]
-    parts = [taken(X[a:b], weights[a:b], 4, diagonal) for a, b in itertools.pairwise(edges)]
-    np.random.default_rng(seed).shuffle(parts)
-    together = parts[0]
-    for part in parts[1:]:
-        together = moments.merged(*together, *part)
-    for ours, theirs in zip(together, whole, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
-    empty = taken(X[:0], weights[:0], 4, diagonal)
-    for pair in (moments.merged(*whole, *empty), moments.merged(*empty, *whole)):
-        for ours, theirs in zip(pair, whole, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
