@@ -399,15 +399,7 @@ class RecordBatch:
             return _words(column)
         if self._pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        values: list[Any] = column.to_pylist()
-        if kind in (NUMBER, ODD_NUMBER) and not self._pa.types.is_integer(column.type):
-            return [None if value is None else _number(float(value), nan) for value in values]
-        if kind == NUMBERS and not self._pa.types.is_integer(column.type.value_type):
-            return [
-                None if row is None else [None if value is None else _number(float(value), nan) for value in row]
-                for row in values
-            ]
-        return values
+        return [_json_value(value, nan) for value in column.to_pylist()]
 
 
 def _words(column: Any) -> list[str | None]:
@@ -420,7 +412,13 @@ def _words(column: Any) -> list[str | None]:
     return [None if at is None else words_at[at] for at in column.indices.to_pylist()]
 
 
-def _number(value: float, nan: Any) -> Any:
-    if math.isfinite(value):
+def _json_value(value: Any, nan: Any) -> Any:
+    """Return a value as JSON has it: decimals and half floats as floats, what is not finite as a name."""
+    if value is None or isinstance(value, (int, str)):
         return value
-    return nan if value != value else _INFINITY if value > 0 else _MINUS_INFINITY
+    if isinstance(value, list):
+        return [_json_value(item, nan) for item in value]
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return nan if number != number else _INFINITY if number > 0 else _MINUS_INFINITY

@@ -164,10 +164,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) == len(pairs):
         return entries
-    marked = _Twice(entries)
-    seen: set[str] = set()
-    marked.name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-    return marked
+    twice = _Twice(entries)
+    names: set[str] = set()
+    twice.name = next(name for name, _ in pairs if name in names or names.add(name))  # type: ignore[func-returns-value]
+    return twice
 
 
 def _walk(document: Any) -> Iterator[tuple[list[str | int], Any]]:

@@ -21,7 +21,7 @@ from aucstream_service.errors.exceptions import Disconnected, InvalidBody, RowsR
 from aucstream_service.errors.problems import MAX_ERRORS, field_errors
 from aucstream_service.http.request_context import JSON, NDJSON, Exchange
 from aucstream_service.journal.commands import Kind, Mode
-from aucstream_service.journal.row_batch import RowBatch, joined
+from aucstream_service.journal.row_batch import RowBatch, concatenate
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.models.queued import Learned
@@ -130,7 +130,7 @@ class LearnMany:
             parts.append(decoder.rows(lines[start : start + STEP_ROWS])[0])
         tally = Tally(model)
         if parts:
-            rows = joined(parts)
+            rows = concatenate(parts)
             learned = await self.host.learn(model, rows, decoder.kind, Mode.ALL, KINDS[call])
             for row, refusal in learned.outcome.refusals.items():
                 raise refusal.error(f"/{row}")

@@ -104,7 +104,7 @@ class PredictMany:
             try:
                 write(answers.begin())
                 async for part in parts:
-                    features = self._known(part, model)
+                    features = self._features(part, model)
                     if features is not None:
                         with contextlib.suppress(NonFiniteScore):
                             write(answers.part(list(zip(*score(model, features), strict=True))))
@@ -130,7 +130,7 @@ class PredictMany:
             finally:
                 self.spooled -= size
 
-    def _known(self, part: list[Line] | RowBatch, model: Model) -> Sequence[Features] | Block | None:
+    def _features(self, part: list[Line] | RowBatch, model: Model) -> Sequence[Features] | Block | None:
         """Return rows that have no fault and wait for no label; None: one by one they say what is wrong."""
         if isinstance(part, RowBatch):
             return part.features if form_of(part, model.pipeline, model.kind) is not None else None

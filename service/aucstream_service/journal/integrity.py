@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import shlex
@@ -20,11 +21,11 @@ log = logging.getLogger("aucstream")
 def check_log(db: apsw.Connection, journal: Path, files: Files) -> None:
     """Refuse a log with commits behind a damaged place; must come before anything is written."""
     path = journal.with_name(f"{journal.name}-wal")
-    found = wal.read(files.read(path)) if files.exists(path) else None
-    if found is None:
+    frames = wal.read(files.read(path)) if files.exists(path) else None
+    if frames is None:
         return
-    frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-    lost = wal.lost(found, max(frames, 0))
+    read, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    lost = wal.lost(frames, max(read, 0))
     if not lost:
         return
     if meta(db, "durability", "disk") == "disk":
@@ -35,10 +36,10 @@ def check_log(db: apsw.Connection, journal: Path, files: Files) -> None:
     log.warning("journal: %s: commits that were not flushed are lost", path)
 
 
-def damaged(expected: str, path: Path, found: str) -> JournalDamaged:
+def damaged(expected: str, path: Path, got: str) -> JournalDamaged:
     """Return the error of a file that cannot be trusted: what to do is part of it."""
     return JournalDamaged(
-        f"{expected}, got {path}: {found}. Restore a backup; or begin a new directory with what the snapshots hold, "
+        f"{expected}, got {path}: {got}. Restore a backup; or begin a new directory with what the snapshots hold, "
         f"without what was learned after them, ids and waiting predictions: "
         f"`aucstream fsck {shlex.quote(str(path.parent))} --salvage NEW_DIR`"
     )
@@ -53,9 +54,9 @@ def unreadable(path: Path, error: Exception) -> StartRefused:
 
 def check_structure(db: apsw.Connection, path: Path) -> None:
     """Raise JournalDamaged unless tables and indexes fit each other."""
-    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
-    if found != ["ok"]:
-        raise damaged("a sound journal", path, "; ".join(" ".join(found).splitlines()))
+    faults = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
+    if faults != ["ok"]:
+        raise damaged("a sound journal", path, "; ".join(" ".join(faults).splitlines()))
 
 
 def check_tables(db: apsw.Connection, path: Path) -> None:
@@ -63,15 +64,12 @@ def check_tables(db: apsw.Connection, path: Path) -> None:
 
     SQLite believes the description in the file: a changed letter in it is another column, or another type.
     """
-    made = apsw.Connection(":memory:")
-    try:
-        migrate(made)
-        expected = _tables(made)
-    finally:
-        made.close()
-    found = _tables(db)
+    with contextlib.closing(apsw.Connection(":memory:")) as empty:
+        migrate(empty)
+        expected = _tables(empty)
+    tables = _tables(db)
     for name, text in expected.items():
-        if found.get(name) != text:
+        if tables.get(name) != text:
             raise damaged("the tables of a journal", path, f"another description of {name.decode()}")
 
 

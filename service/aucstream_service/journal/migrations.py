@@ -111,14 +111,14 @@ def migrate(db: apsw.Connection) -> None:
     db.execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     rows = list(db.execute("SELECT value FROM meta WHERE key = 'migrations'"))
     applied = str(rows[0][0]).split() if rows else []
-    known = [migration.__name__ for migration in MIGRATIONS]
-    if applied != known[: len(applied)]:
+    names = [migration.__name__ for migration in MIGRATIONS]
+    if applied != names[: len(applied)]:
         db.execute("ROLLBACK")
         raise StartRefused(
-            f"a journal with the tables {' '.join(known)}, got {' '.join(applied)}: it was made by a newer version, or damaged"
+            f"a journal with the tables {' '.join(names)}, got {' '.join(applied)}: it was made by a newer version, or damaged"
         )
     for migration in MIGRATIONS[len(applied) :]:
         migration(db)
-    if applied != known:
-        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(known),))
+    if applied != names:
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(names),))
     db.execute("COMMIT")

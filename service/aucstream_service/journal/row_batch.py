@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from aucstream.block import Block, Floats
-from aucstream.block import joined as joined_blocks
+from aucstream.block import Block, Floats, joined
 from aucstream.features.columns import Columns
 from aucstream_service.journal.column_events import payload_of
 from aucstream_service.journal.event_codec import Features, digest_of, lines_of
@@ -103,7 +102,7 @@ class RowBatch:
         )
 
 
-def joined(parts: Sequence[RowBatch]) -> RowBatch:
+def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
     """Return the rows of several batches of lines as one."""
     if len(parts) == 1:
         return parts[0]
@@ -118,7 +117,7 @@ def joined(parts: Sequence[RowBatch]) -> RowBatch:
         [line for part in parts for line in part.lines],
         [place for part in parts for place in part.places],
         sum(part.size for part in parts),
-        joined_blocks(blocks) if len(blocks) == len(parts) else None,
+        joined(blocks) if len(blocks) == len(parts) else None,
     )
 
 

@@ -34,8 +34,8 @@ def read(data: bytes) -> Log | None:
         return Log(None, [])
     frames = []
     for at in range(_HEADER.size, len(data) - _FRAME_HEADER - page + 1, _FRAME_HEADER + page):
-        _, commit, *found = _FRAME.unpack_from(data, at)
-        frames.append((commit != 0, (found[0], found[1])))
+        _, commit, first, second = _FRAME.unpack_from(data, at)
+        frames.append((commit != 0, (first, second)))
     return Log((salts[0], salts[1]), frames)
 
 

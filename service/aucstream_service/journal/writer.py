@@ -26,16 +26,18 @@ log = logging.getLogger("aucstream")
 
 GROUP = 1_024  # commands after which a transaction takes no more
 Entry = tuple[Command, Any]  # the command, and what its sender wants back with the outcome
-Done = Callable[[Sequence[tuple[Any, Outcome]], bool], None]  # tokens with outcomes; whether the journal failed
+Receiver = Callable[[Sequence[tuple[Any, Outcome]], bool], None]  # tokens with outcomes; whether the journal failed
 
 
 class Writer:
-    """Group commit: `submit` on the loop, `done` is called on the loop."""
+    """Group commit: `submit` is called on the loop, and so is the receiver of the outcomes."""
 
-    def __init__(self, journal: Journal, loop: asyncio.AbstractEventLoop, done: Done, commits: Histogram) -> None:
+    def __init__(
+        self, journal: Journal, loop: asyncio.AbstractEventLoop, receiver: Receiver, commits: Histogram
+    ) -> None:
         self._journal = journal
         self._loop = loop
-        self._done = done
+        self._receiver = receiver
         self._commits = commits
         self._round: list[Entry] = []  # of the event loop
         self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()  # no empty lists
@@ -47,7 +49,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, command: Command, token: object) -> None:
-        """Hand a command over; `done` will get `token` back."""
+        """Hand a command over; the receiver gets `token` back with its outcome."""
         if not self._round:
             self._loop.call_soon(self._hand_over)
         self._round.append((command, token))
@@ -102,10 +104,10 @@ class Writer:
             self._attempt(work)
         tokens = [token for _, token in group]
         if self.failed is None:
-            self._loop.call_soon_threadsafe(self._done, list(zip(tokens, outcomes, strict=True)), False)
+            self._loop.call_soon_threadsafe(self._receiver, list(zip(tokens, outcomes, strict=True)), False)
             self._attempt(self._journal.checkpoint)
         else:
-            self._loop.call_soon_threadsafe(self._done, [(token, None) for token in tokens], True)
+            self._loop.call_soon_threadsafe(self._receiver, [(token, None) for token in tokens], True)
 
     def _purge(self) -> None:
         self._journal.purge()

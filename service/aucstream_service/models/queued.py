@@ -53,10 +53,10 @@ class QueuedRows:
     @property
     def many(self) -> bool:
         """Whether the rows that are left are learned by themselves, not with those of other requests."""
-        left = len(self) - len(self.scores)
+        count = len(self) - len(self.scores)
         if self.rows.block is not None or isinstance(self.rows.features, Columns):
-            return left > FEW
-        return left >= BLOCK and len(self.rows.features) > 0 and self.priors is None
+            return count > FEW
+        return count >= BLOCK and len(self.rows.features) > 0 and self.priors is None
 
 
 def queued_request(

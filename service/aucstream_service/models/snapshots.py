@@ -90,8 +90,7 @@ class Archive:
         for old in seqs[: -self.keep]:
             with contextlib.suppress(OSError):
                 files.remove(self.path(model, old))
-        kept = seqs[-self.keep :]
-        return kept[0] if len(kept) == self.keep else None
+        return seqs[-self.keep] if len(seqs) >= self.keep else None
 
     def read(self, model: int, seq: int) -> State:
         """Return the state in a snapshot, or raise BadSnapshot, NewerSnapshot or OSError."""

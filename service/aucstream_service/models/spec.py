@@ -114,10 +114,10 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
 
 def _directions(spec: ModelSpec, settings: Settings) -> list[tuple[str, Any, int, str]]:
     """Return (pointer, size, most, unit) of what learns some directions of all features."""
-    known = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}
-    if spec.algorithm not in known:
+    learners = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}
+    if spec.algorithm not in learners:
         return []
-    name, numbers, default = known[spec.algorithm]
+    name, numbers, default = learners[spec.algorithm]
     directions = spec.params.get(name, default)
     sketched = spec.algorithm != "mba" or spec.params.get("moments") == "sketch"
     if not (sketched and isinstance(directions, int) and directions >= 1) or spec.map is not None:
