@@ -44,7 +44,7 @@ class Learned(Answer, frozen=True):
     score: Annotated[
         float | None,
         schema(
-            "before the update: of a row that was predicted under its id, the score given then; "
+            "the score before the update; for an id that was predicted, the score of the prediction; "
             "null for a duplicate, and for a label that waits for its prediction",
             0.0,
         ),

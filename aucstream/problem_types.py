@@ -85,7 +85,7 @@ _ENTRIES = (
     ProblemType("unsupported-media-type", 415, "The content type is not accepted here",
         "The content type is missing or not accepted, the body is compressed and `--inflate` is not set, or pyarrow is not installed. `detail` lists what is accepted."),
     ProblemType("host-not-allowed", 421, "The service does not answer to this host name",
-        "The header `Host` names a host that the service was not given; this protects against DNS rebinding. Add the name to `--allowed-hosts`."),
+        "The header `Host` names a host that is not allowed; this protects against DNS rebinding. Add the name to `--allowed-hosts`."),
     ProblemType("invalid-request", 422, "The request cannot be carried out",
         "`detail` says what the service expected."),
     ProblemType("malformed-json", 422, "The body is not JSON",

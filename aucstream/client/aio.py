@@ -33,7 +33,7 @@ class AsyncClient(Common):
     base_url, api_key, timeout, retry
         As of `Client`.
     http : httpx.AsyncClient, optional
-        One of your own; who made it closes it.
+        The caller's own client, which `close` leaves open.
 
     Notes
     -----

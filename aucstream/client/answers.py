@@ -19,8 +19,8 @@ class Learned(answers.Learned, frozen=True):
     seq : int
         Number of its event.
     score : float or None
-        From before the update, or the one given at prediction; None for a duplicate, for a label that waits
-        for its prediction, and where the answer of an earlier attempt was lost on the way.
+        The score before the update, or that of the prediction; None for a duplicate, for a label that waits for its
+        prediction, and where the answer of an earlier attempt was lost.
     duplicate : bool
         The id came before, with this label: nothing changed.
     id : str or None

@@ -31,13 +31,7 @@ from aucstream.client.flow import (
     open_stream,
 )
 from aucstream.client.many import Encode, Ids, Learning, OnError, Scoring
-from aucstream.client.problems import (
-    ClientError,
-    ConnectionFailed,
-    ModelNotFound,
-    Problem,
-    problem_of,
-)
+from aucstream.client.problems import ClientError, ConnectionFailed, ModelNotFound, Problem, problem_of
 from aucstream.client.retry import Retry
 from aucstream.client.rows import (
     Example,

@@ -1,7 +1,7 @@
 """The -many calls: rows to batches of lines, batches to answers.
 
-A batch is kept until it is answered. Where the connection breaks it is sent again whole: rows with ids that had
-arrived are then duplicates, so each is learned once.
+A batch is kept until it is answered. After a broken connection the whole batch is sent again; rows with ids that had
+arrived are duplicates, so each row is learned once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Many:
                     batch, sent = Batch(), sent + 1
             if not rows:
                 break
-        if batch or not sent:  # no rows at all: the service still says whether there is such a model
+        if batch or not sent:  # without rows, too: the service answers whether the model exists
             yield from self._deliver(batch)
         return self.learned
 

@@ -47,7 +47,7 @@ class ClientError(AucstreamError):
     attempts : int
         How often the request was sent.
     learned : LearnedMany or None
-        Of a -many call: what was confirmed before.
+        Of a -many call: the counts of the rows confirmed before.
     id : str or None
         Of learn_one: the id that was sent; with it the example can safely be sent again.
     """
@@ -82,17 +82,19 @@ class Problem(ClientError):
     Attributes
     ----------
     status : int
+        The HTTP status.
     type : str
-        Without its prefix, for example `label-conflict`; `about:blank` where the service did not say.
+        Name of the problem type, for example `label-conflict`; `about:blank` where the answer has none.
     title, detail : str
+        What was refused, in general and in this case.
     errors : list of dict
-        `pointer` and `message`, and `line` for a -many call: the row's number from 1 among all rows given.
+        `pointer` and `message`, and `line` for a -many call: the row's number from 1 among all rows of the call.
     request_id : str
-        By which the service's log has it.
+        Id of the request in the log of the service.
     members : dict
-        What else the answer has.
+        Further members of the answer.
     retry_after : float or None
-        Seconds.
+        Seconds that the service asks to wait.
     """
 
     passing: ClassVar[bool] = False  # whether waiting may help
@@ -111,7 +113,7 @@ class Problem(ClientError):
         super().__init__(self._sentence())
 
     def update_sentence(self) -> None:
-        """Make the sentence anew after a change of `errors`."""
+        """Update the sentence after a change of `errors`."""
         self.expected = self._sentence()
         self.args = (self.message,)
 
@@ -223,7 +225,7 @@ class UnknownId(NotFound, problem="unknown-id"): ...
 
 
 class Conflict(Problem, status=(409, 412)):
-    """What is there does not agree with the request."""
+    """The request conflicts with the state of the model or of the id."""
 
 
 class SpecConflict(Conflict, problem="spec-conflict"): ...

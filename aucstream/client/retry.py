@@ -16,8 +16,8 @@ class Retry:
         Seconds for all attempts of one request with the pauses between; 0: one attempt. Of a -many call each
         batch is a request.
     first : float, default=0.1
-        Seconds before the second attempt; doubled with each further one, up to `longest`. Half to all of it is
-        waited, drawn anew each time, so that many clients do not come back at once.
+        Seconds before the second attempt; doubled with each further one, up to `longest`. The
+        pause is a random part, half to all, of it, so that many clients do not return at once.
     longest : float, default=10.0
 
     Notes

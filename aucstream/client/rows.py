@@ -105,7 +105,7 @@ def learn_row(row: object, path: str) -> Example:
 
 def predict_row(row: object, path: str) -> Example:
     """Return one of the forms of a row to score as an Example."""
-    del path  # anything else is taken for features, and checked there
+    del path  # any other row is features, which `plain` checks
     return row if isinstance(row, Example) else Example(row)  # type: ignore[arg-type]
 
 
@@ -119,7 +119,7 @@ def label_row(row: object, path: str) -> tuple[object, object]:
 
 
 def new_id() -> str:
-    """Return an id that nobody else has."""
+    """Return a new unique id."""
     return str(uuid.uuid4())
 
 

@@ -11,7 +11,7 @@ _LINE = re.compile(r"(?:\r\n|\n|\r(?!\Z))")  # a last \r may be half of \r\n
 
 
 class Event(NamedTuple):
-    """An event of a stream; `id` is the last one that was told."""
+    """An event of a stream; `id` is the newest id of the stream."""
 
     kind: str
     data: str
@@ -19,7 +19,7 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    """Cuts parts of a stream into events; `retry` is what the service asked to wait, in seconds."""
+    """Parser of a stream's parts; `retry` are the seconds to wait before the stream is opened again."""
 
     def __init__(self) -> None:
         self.retry: float | None = None

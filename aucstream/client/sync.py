@@ -38,7 +38,7 @@ class Client(Common):
     retry : Retry, optional
         For how long requests are repeated; `Retry(deadline=0)`: never.
     http : httpx.Client, optional
-        One of your own (certificates, proxies); who made it closes it.
+        The caller's own client (certificates, proxies), which `close` leaves open.
 
     Notes
     -----

@@ -8,24 +8,17 @@ from typing import Any
 from fastapi import Response
 
 from aucstream.answers import Problem
-from aucstream.errors import AucstreamError
 from aucstream.problem_types import PROBLEM_TYPES, ProblemType
 from aucstream_service.api.schemas import SCHEMAS, example_of, ref
-from aucstream_service.errors import exceptions as errors
 from aucstream_service.http.admission import SCHEMES, role_needed
 from aucstream_service.settings import MODEL_NAME_PATTERN
 
 Content = dict[str, Any]  # by media type
 
-ANYWHERE = (  # what any request may be refused with before a route sees it
-    errors.HostRefused,
-    errors.BadRequest,
-    errors.UrlTooLong,
-    errors.HeadTooLarge,
-    errors.NotImplementedHere,
-    errors.VersionNotSupported,
-    errors.Overloaded,
-    errors.NotReady,
+# Problem types that any request may meet before a route sees it.
+ANYWHERE = (
+    "host-not-allowed bad-request url-too-long headers-too-large not-implemented version-not-supported overloaded "
+    "not-ready internal-error"
 )
 HEADERS: dict[str, Any] = {
     "Aucstream-Durability": {
@@ -35,10 +28,7 @@ HEADERS: dict[str, Any] = {
     "ETag": {"description": "of the spec", "schema": {"type": "string"}},
     "Retry-After": {"description": "seconds", "schema": {"type": "string"}},
     "X-Request-ID": {"description": "as sent, or new", "schema": {"type": "string"}},
-    "traceparent": {
-        "description": "W3C trace context: the trace as sent, or new",
-        "schema": {"type": "string"},
-    },
+    "traceparent": {"description": "W3C trace context: the trace as sent, or new", "schema": {"type": "string"}},
 }
 
 
@@ -52,7 +42,8 @@ COMMON_HEADERS = _headers("X-Request-ID", "traceparent", "Aucstream-Durability")
 def operation(
     summary: str,
     answers: Mapping[int, tuple[str, type | Content | None]],
-    *refusals: type[AucstreamError],
+    problems: str = "",
+    *,
     description: str | None = None,
     body: tuple[str, type | Content] | None = None,
     etag: bool = False,
@@ -65,15 +56,15 @@ def operation(
         Texts of the operation.
     answers : dict
         Description and content of each status that is no problem; a type stands for JSON.
-    *refusals : type
-        Exceptions that the route raises.
+    problems : str
+        Names of the problem types that the route answers with, separated by spaces.
     body : tuple, optional
         Description and content of the request's body.
     etag : bool
         Whether the answers have an entity tag.
     """
     headers = {"headers": _headers("ETag")} if etag else {}
-    extra: dict[str, Any] = {"x-problems": [kind.problem_type.name for kind in refusals]}
+    extra: dict[str, Any] = {"x-problems": problems.split()}
     if body is not None:
         extra["requestBody"] = {"required": True, "description": body[0], "content": _content(body[1])}
     return {
@@ -97,14 +88,13 @@ def complete(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         for method, described in operations.items():
             role = role_needed(method.upper(), path)
-            kinds: list[type[AucstreamError]] = [*ANYWHERE]
+            names = described.pop("x-problems") + ANYWHERE.split()
             if path.startswith("/v1/"):
-                kinds += [AucstreamError, errors.InvalidQuery]
+                names += ["invalid-request", "invalid-query"]
             if role is not None:
-                kinds += [errors.Unauthorized, errors.Forbidden]
+                names += ["unauthorized", "forbidden"]
             if "requestBody" in described:
-                kinds += [errors.SlowRequest, errors.BadEncoding]
-            names = [*described.pop("x-problems"), *(kind.problem_type.name for kind in kinds), "internal-error"]
+                names += ["slow-request", "bad-encoding"]
             answers = {code: answer for code, answer in described["responses"].items() if code < "400"}
             for answer in answers.values():
                 answer["headers"] = COMMON_HEADERS | answer.get("headers", {})
@@ -151,11 +141,7 @@ def _refusal(entries: Sequence[ProblemType]) -> dict[str, Any]:
 def _example(entry: ProblemType) -> dict[str, Any]:
     errors = [{"pointer": "/features/amount", "message": "expected a finite number"}] if entry.status == 422 else []
     value = {"type": entry.uri, "title": entry.title, "status": entry.status, "detail": entry.title, "errors": errors}
-    return {
-        "summary": entry.title,
-        "description": entry.meaning,
-        "value": {**value, "request_id": "5f0c1d2e3a4b-1"},
-    }
+    return {"summary": entry.title, "description": entry.meaning, "value": {**value, "request_id": "5f0c1d2e3a4b-1"}}
 
 
 def resolved(document: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:

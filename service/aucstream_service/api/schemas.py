@@ -14,21 +14,11 @@ from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody
 from aucstream_service.models.spec import ModelSpec
 
 BODIES = (LearnBody, PredictBody, LabelBody)
-ANSWERS = (
-    answers.Learned,
-    answers.LearnedMany,
-    answers.Predicted,
-    answers.PredictedMany,
-    answers.Models,
-    answers.Evaluation,
-    answers.Roc,
-    answers.Weights,
-    answers.Alive,
-    answers.Health,
-    answers.Removed,
-    answers.ModelEvent,
-    answers.Problem,
-)
+ANSWERS = [
+    kind
+    for kind in vars(answers).values()
+    if isinstance(kind, type) and issubclass(kind, answers.Answer) and kind is not answers.Answer
+]
 NAMES = {"LearnBody": "Learn", "PredictBody": "Predict", "LabelBody": "Label", "Evaluation": "EvaluationAnswer"}
 REF = "#/components/schemas/"
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Response
 
 from aucstream.answers import Evaluation, Roc, Weight, Weights
 from aucstream.errors import InvalidParams
 from aucstream_service.api.description import operation
-from aucstream_service.errors.exceptions import InvalidQuery, ModelNotFound, WeightsUnavailable
-from aucstream_service.http.request_context import JSON
+from aucstream_service.calls.routes.encoding import json_response
+from aucstream_service.errors.exceptions import WeightsUnavailable
 from aucstream_service.models.host import ModelHost
-
-_encode = msgspec.json.Encoder().encode
 
 
 def evaluation_router(host: ModelHost) -> APIRouter:
@@ -27,27 +24,24 @@ def evaluation_router(host: ModelHost) -> APIRouter:
         **operation(
             "AUC with its interval, and calibration, of the scores given before each update",
             {200: ("The evaluation", Evaluation)},
-            ModelNotFound,
+            "model-not-found",
         ),
     )
     async def evaluation(name: str) -> Response:
-        return Response(_encode(host.model(name).summarise()), media_type=JSON.decode())
+        return json_response(host.model(name).summarise())
 
     @router.get(
-        "/v1/models/{name}/roc",
-        **operation("ROC curve over the window", {200: ("The curve", Roc)}, ModelNotFound),
+        "/v1/models/{name}/roc", **operation("ROC curve over the window", {200: ("The curve", Roc)}, "model-not-found")
     )
     async def roc(name: str) -> Response:
-        return Response(_encode(host.model(name).evaluation.roc()), media_type=JSON.decode())
+        return json_response(host.model(name).evaluation.roc())
 
     @router.get(
         "/v1/models/{name}/weights",
         **operation(
             "The largest weights by absolute value",
             {200: ("The weights", Weights)},
-            ModelNotFound,
-            InvalidQuery,
-            WeightsUnavailable,
+            "model-not-found weights-unavailable",
         ),
     )
     async def weights(
@@ -58,7 +52,6 @@ def evaluation_router(host: ModelHost) -> APIRouter:
         except InvalidParams as error:
             raise WeightsUnavailable(error.where, error.expected, error.got) from error
         largest = heapq.nsmallest(top, entries.items(), key=lambda item: (-abs(item[1]), str(item[0])))
-        answer = Weights(tuple(Weight(str(key), float(weight)) for key, weight in largest))
-        return Response(_encode(answer), media_type=JSON.decode())
+        return json_response(Weights(tuple(Weight(str(key), float(weight)) for key, weight in largest)))
 
     return router

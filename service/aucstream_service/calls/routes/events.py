@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from aucstream.answers import ModelEvent, Removed
@@ -12,20 +11,12 @@ from aucstream_service.api.description import operation
 from aucstream_service.api.schemas import example_of, ref
 from aucstream_service.bodies.bodies import MAX_ID_LENGTH, checked_id
 from aucstream_service.calls.event_stream import HEADERS, KIND, Streams
-from aucstream_service.errors.exceptions import (
-    InvalidBody,
-    InvalidQuery,
-    JournalUnavailable,
-    ModelFaulted,
-    ModelNotFound,
-    TooManyStreams,
-)
-from aucstream_service.http.request_context import JSON, exchange_of
+from aucstream_service.calls.routes.encoding import encode, json_response
+from aucstream_service.errors.exceptions import InvalidBody, InvalidQuery
+from aucstream_service.http.request_context import exchange_of
 from aucstream_service.models.host import ModelHost
 
-_encode = msgspec.json.Encoder().encode
-
-EXAMPLE = f"retry: 2000\n\nid: 1000\ndata: {_encode(example_of(ref(ModelEvent))).decode()}\n\n"
+EXAMPLE = f"retry: 2000\n\nid: 1000\ndata: {encode(example_of(ref(ModelEvent))).decode()}\n\n"
 
 
 def events_router(host: ModelHost, streams: Streams) -> APIRouter:
@@ -37,13 +28,11 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
         **operation(
             "AUC and counts as they change (Server-Sent Events)",
             {200: ("The stream", {KIND: {"schema": {"type": "string"}, "example": EXAMPLE}})},
-            ModelNotFound,
-            ModelFaulted,
-            TooManyStreams,
-            description="An event holds the newest numbers and has their `seq` as its id; one comes when events were "
-            "learned, at most `--events-per-second`; between them a comment shows that the stream lives. A reader that "
-            "comes back with `Last-Event-ID` gets the next event when there is something new. The stream ends with "
-            '`event: end` and `{"reason": "deleted" | "replaced" | "revoked" | "stopping"}`. A reader that does not read is dropped.',
+            "model-not-found model-faulted too-many-streams",
+            description="An event holds the newest numbers, with their `seq` as its id. Events come when the model learns, at most "
+            "`--events-per-second`; between them comments show that the stream is alive. A reader that comes back with "
+            "`Last-Event-ID` gets the next event when the numbers change. The stream ends with "
+            '`event: end` and `{"reason": "deleted" | "replaced" | "revoked" | "stopping"}`. The service drops a reader that does not read.',
         ),
     )
     async def events(name: str, request: Request) -> Response:
@@ -59,11 +48,8 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
         "/v1/models/{name}/events",
         **operation(
             "Remove the raw record of one example",
-            {200: ("How many records there were", Removed)},
-            ModelNotFound,
-            ModelFaulted,
-            InvalidQuery,
-            JournalUnavailable,
+            {200: ("How many records were removed", Removed)},
+            "model-not-found model-faulted journal-unavailable",
             description="From the journal and from what waits for a label. What the model learned from it stays, and so "
             "does that the id was learned: the same example sent again is a duplicate. A prediction that waits is dropped, "
             "and its id is expired: a label for it is 410. Snapshots of learners that buffer "
@@ -78,6 +64,6 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
             checked_id(id)
         except InvalidBody as error:
             raise InvalidQuery("id", error.expected, id) from None
-        return Response(_encode(Removed(await host.retention.erase(name, id))), media_type=JSON.decode())
+        return json_response(Removed(await host.retention.erase(name, id)))
 
     return router

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 
 from aucstream.answers import Alive, Health
 from aucstream_service.api.description import operation
 from aucstream_service.calls.metrics import Metrics
-from aucstream_service.errors.exceptions import JournalUnavailable, NotReady
-from aucstream_service.http.request_context import JSON
+from aucstream_service.calls.routes.encoding import json_response
 from aucstream_service.models.host import ModelHost
 
 KINDS = ("text/plain", "application/openmetrics-text")
-
-_encode = msgspec.json.Encoder().encode
 
 
 def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
@@ -22,14 +18,14 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["health"])
 
     async def live() -> Response:
-        return Response(_encode(Alive("live")), media_type=JSON.decode())
+        return json_response(Alive("live"))
 
     async def ready() -> Response:
         if host.journal_failed:
             raise host.journal_error()
         if not host.ready or host.draining:
             raise host.not_ready()
-        return Response(_encode(Health("ready", tuple(host.faulted))), media_type=JSON.decode())
+        return json_response(Health("ready", tuple(host.faulted)))
 
     alive = {200: ("The process answers", Alive)}
     for path, summary in (("/livez", "Is the process alive"), ("/healthz", "The same as /livez")):
@@ -38,9 +34,7 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
         "/readyz",
         ready,
         operation_id="readyz",
-        **operation(
-            "Replayed, warm, journal writable, not stopping", {200: ("Ready", Health)}, JournalUnavailable, NotReady
-        ),
+        **operation("Replayed, warm, journal writable, not stopping", {200: ("Ready", Health)}, "journal-unavailable"),
     )
 
     @router.get(

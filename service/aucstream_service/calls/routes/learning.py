@@ -7,58 +7,29 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from aucstream import errors as library
 from aucstream.answers import Learned, LearnedMany, Predicted, PredictedMany, Prediction
 from aucstream_service.api.description import Content, operation
 from aucstream_service.api.schemas import ref
 from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody
-from aucstream_service.errors import exceptions as errors
+from aucstream_service.errors.exceptions import RouteNotFound
 from aucstream_service.http.request_context import ARROW as ARROW_BYTES
 
 ARROW = ARROW_BYTES.decode()
 
 OnError = Annotated[
     Literal["abort", "skip"],
-    Query(description="NDJSON and Arrow only. abort: stop at a bad row, what was taken stays taken"),
+    Query(
+        description="NDJSON and Arrow only. abort: stop at a bad row; the rows before it stay learned. skip: count bad rows and go on"
+    ),
 ]
 
-_BODY = (
-    errors.ModelNotFound,
-    errors.BodyTooLarge,
-    errors.UnsupportedMedia,
-    errors.MalformedBody,
-    errors.InvalidBody,
-    errors.ModelFaulted,
-)
-_WRITE = (errors.ExpiredId, errors.QueueFull, errors.JournalUnavailable)
-_STREAM = (errors.MalformedArrow, errors.InvalidQuery)
-_PREDICT = (
-    *_BODY,
-    library.InvalidBlock,
-    errors.FeaturesConflict,
-    errors.AlreadyLabelled,
-    errors.PendingFull,
-    *_WRITE,
-    errors.NonFiniteScore,
-)
-_LEARN = (
-    *_BODY,
-    library.InvalidBlock,
-    library.InvalidLabel,
-    errors.LabelConflict,
-    errors.FeaturesConflict,
-    errors.LabelExpiredNegative,
-    *_WRITE,
-)
-_LABEL = (
-    *_BODY,
-    errors.UnknownId,
-    library.InvalidLabel,
-    errors.LabelConflict,
-    errors.LabelExpiredNegative,
-    errors.PendingFull,
-    *_WRITE,
-)
+# Names of problem types.
+_BODY = "model-not-found body-too-large unsupported-media-type malformed-json invalid-body model-faulted "
+_WRITE = "expired queue-full journal-unavailable "
+_PREDICT = _BODY + _WRITE + "invalid-features features-conflict already-labelled pending-full non-finite-score "
+_LEARN = _BODY + _WRITE + "invalid-features invalid-label label-conflict features-conflict label-expired-negative "
+_LABEL = _BODY + _WRITE + "unknown-id invalid-label label-conflict label-expired-negative pending-full "
+_STREAM = "malformed-arrow"
 
 _FEATURES = (
     "a column a feature: numbers, booleans, strings (dictionaries too), lists of strings; null and NaN are missing. "
@@ -82,8 +53,7 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "learn-one": operation(
         "Learn one labelled example",
         {200: ("Learned, or a duplicate", Learned)},
-        *_LEARN,
-        library.NonFiniteStep,
+        _LEARN + "non-finite-step",
         description="Answers when the event is durable and applied; `score` is from before the update. With the id of "
         "a prediction that waits, the prediction is learned, as by label-one.",
         body=("The example", LearnBody),
@@ -91,7 +61,7 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "predict-one": operation(
         "Score one example",
         {200: ("Score and probability", Predicted)},
-        *_PREDICT,
+        _PREDICT,
         description="With an `id` the example waits for its label, as the spec's `pending` says; the answer comes when "
         "that is durable. The same id and features again: the first answer.",
         body=("The example", PredictBody),
@@ -105,31 +75,28 @@ OPERATIONS: dict[str, dict[str, Any]] = {
                 {"application/json": {"schema": ref(Learned)}},
             ),
         },
-        *_LABEL,
-        library.NonFiniteStep,
-        description="Answers when the event is durable and applied. The evaluation counts the score (and judges the "
-        "probability) that were given at prediction. Times are the server's: when an example expires is decided when "
-        "the label arrives here.",
+        _LABEL + "non-finite-step",
+        description="Answers when the event is durable and applied. The evaluation counts the score and the "
+        "probability of the prediction. The clock of the service decides, when the label arrives, whether the example "
+        "has expired.",
         body=("The label", LabelBody),
     ),
     "label-many": operation(
         "Label many predicted examples in order",
-        {200: ("What became of the rows", LearnedMany)},
-        *_LABEL,
-        *_STREAM,
-        description="Each row has its own id, label and result. A JSON array is taken whole or not at all; NDJSON is "
-        "streamed, of any length, as is an Arrow stream, and under `on_error=skip` a row that cannot be taken is counted "
-        "in `rejected` and told in `errors`.",
+        {200: ("Counts of the rows", LearnedMany)},
+        _LABEL + _STREAM,
+        description="Each row has its own id, label and result. A JSON array is applied as a whole or not at all. NDJSON "
+        "and Arrow streams may have any length; under `on_error=skip` a refused row is counted in `rejected` and "
+        "listed in `errors`.",
         body=("The labels", _rows(LabelBody, "the columns `id` and `label`")),
     ),
     "learn-many": operation(
         "Learn many examples in order",
-        {200: ("What became of the rows", LearnedMany)},
-        *_LEARN,
-        *_STREAM,
-        description="A JSON array is taken whole or not at all. NDJSON is streamed, of any length; rows are taken as "
-        "they come; so is an Arrow stream, by record batch. A row whose step would leave the model non-finite is "
-        "skipped and counted in `rejected`. A refused stream answers with a problem that carries the counts of what was taken.",
+        {200: ("Counts of the rows", LearnedMany)},
+        _LEARN + _STREAM,
+        description="A JSON array is learned as a whole or not at all. NDJSON and Arrow streams may have any length; their "
+        "rows are learned as they arrive. A row whose step would leave the model non-finite is "
+        "skipped and counted in `rejected`. The problem of a refused stream has the counts of the rows before.",
         body=("The examples", _rows(LearnBody, f"`label`, perhaps `weight` and `id`, and {_FEATURES}")),
     ),
     "predict-many": operation(
@@ -144,18 +111,17 @@ OPERATIONS: dict[str, dict[str, Any]] = {
                 ),
             )
         },
-        *_PREDICT,
-        *_STREAM,
-        description="The answer comes in the form of the body, to an Arrow stream in JSON or NDJSON where `Accept` asks "
-        "for that. Learning goes on meanwhile: `seq` is that of the last rows scored. NDJSON under `on_error=skip`: a bad line is answered by a line with `errors`; a stream that is "
-        "cut short says in `accepted` how many examples were kept for their labels.",
+        _PREDICT + _STREAM,
+        description="The answer has the form of the body; to an Arrow stream it is JSON or NDJSON where `Accept` asks "
+        "for that. Learning goes on meanwhile: `seq` is that of the last rows scored. Under `on_error=skip` the line of a "
+        "bad row has `errors`. The problem of a refused stream says in `accepted` how many examples wait for their label.",
         body=("The examples", _rows(PredictBody, f"perhaps `id`, and {_FEATURES}")),
     ),
 }
 
 
 async def _one(name: str, request: Request) -> Response:
-    raise errors.RouteNotFound("path", "one of those in /openapi.json", f"{request.url.path} of {name}")
+    raise RouteNotFound("path", "one of those in /openapi.json", f"{request.url.path} of {name}")
 
 
 async def _many(name: str, request: Request, on_error: OnError = "abort") -> Response:

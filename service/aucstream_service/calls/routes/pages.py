@@ -21,7 +21,7 @@ HEADERS = {
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",  # kept, but asked for again by its ETag
+    "Cache-Control": "no-cache",  # browsers revalidate by the ETag
 }
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from aucstream import errors as library
 from aucstream.answers import Description
 from aucstream_service.api.description import operation
-from aucstream_service.calls.routes.models import described
-from aucstream_service.errors import exceptions as errors
+from aucstream_service.calls.routes.models import model_response
 from aucstream_service.http.preconditions import IfMatch, IfNoneThere, Preconditions
 from aucstream_service.http.request_context import SAFETENSORS, SNAPSHOT, exchange_of
 from aucstream_service.models.host import ModelHost
@@ -28,7 +26,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         **operation(
             "Download the whole state (safetensors)",
             {200: ("The state", {"application/octet-stream": BINARY})},
-            errors.ModelNotFound,
+            "model-not-found",
         ),
     )
     async def download(name: str) -> Response:
@@ -43,14 +41,8 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         **operation(
             "Create or replace a model from a snapshot",
             {200: ("Replaced", Description), 201: ("Created", Description)},
-            errors.BodyTooLarge,
-            errors.UnsupportedMedia,
-            errors.InvalidName,
-            errors.PreconditionFailed,
-            library.BadSnapshot,
-            library.NewerSnapshot,
-            errors.TooManyModels,
-            errors.JournalUnavailable,
+            "body-too-large unsupported-media-type invalid-name precondition-failed "
+            "bad-snapshot newer-snapshot too-many-models journal-unavailable",
             description="Goes on at the snapshot's seq, equal to the last bit. Event ids and examples that wait for a "
             "label are not part of it: the model begins without them.",
             body=("A snapshot", {"application/octet-stream": BINARY, "application/vnd.safetensors": BINARY}),
@@ -68,6 +60,6 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         async with host.uploading:
             data = await exchange.body(host.settings.max_snapshot_bytes, hurry=False)
             model, new = await host.upload(name, data, Preconditions(if_match, if_none_match))
-        return described(model, 201 if new else 200)
+        return model_response(model, 201 if new else 200)
 
     return router
