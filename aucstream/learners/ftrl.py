@@ -183,7 +183,7 @@ class FTRL(Learner):
             return
         super().__setattr__(name, value)
 
-    def coefficients_at(self, columns: Ints) -> Floats:
+    def _coefficients_at(self, columns: Ints) -> Floats:
         """Return the weights (n,) of the score in these columns, without the intercept."""
         self._ensure(self._encoder.width)
         z, n = self._field("z")[columns], self._field("n")[columns]

@@ -48,7 +48,7 @@ class Univariate(Learner):
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         fields["scalars"][kernel.INTERCEPT] = intercept
 
-    def coefficients_at(self, columns: Ints) -> Floats:
+    def _coefficients_at(self, columns: Ints) -> Floats:
         """Return the weights (n,) of the score in these columns, without the intercept."""
         self._ensure(self._encoder.width)
         w: Floats = self._field("v")[columns] * self._field("scalars")[kernel.SCALE]

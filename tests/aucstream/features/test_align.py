@@ -73,7 +73,7 @@ def test_calibration_is_combined_by_counts():
     assert [model.examples, model.positives] == [600, y.sum()]
     lines = np.array([part.engine.calibration_line for part in (one, other)])
     np.testing.assert_allclose(model.engine.calibration_line, lines.T @ [1 / 3, 2 / 3], rtol=0.02)
-    assert min(lines[:, 0]) < model.calibration_line[0] < max(lines[:, 0])
+    assert min(lines[:, 0]) < model.engine.calibration_line[0] < max(lines[:, 0])
     for ledger, taken in ((one._ledger.copy(), none._ledger), (none._ledger.copy(), one._ledger)):
         combine(ledger, taken)
         np.testing.assert_array_equal(ledger, one._ledger)

@@ -36,7 +36,9 @@ def in_parts(model: Pipeline, rows: Columns, signs: Any, weights: Any) -> Any:
     block = model.engine.block_of(rows, signs, weights)
     if block is None:
         return model.engine.learn_rows(rows, signs, weights)
-    return np.concatenate([model.learn_block(block.rows(at, min(at + 7, len(rows)))) for at in range(0, len(rows), 7)])
+    return np.concatenate(
+        [model.engine.learn_block(block.rows(at, min(at + 7, len(rows)))) for at in range(0, len(rows), 7)]
+    )
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)

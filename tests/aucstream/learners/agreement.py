@@ -121,7 +121,7 @@ def check_splits(make: Make, tolerance: float = 0.0) -> None:
         scores = whole.engine.learn_array(rows, y, weights)
         for edges in ([0, 1, 2, 117, 300], list(range(301))):
             parts = make()
-            pieces = [parts.learn_array(rows[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(edges)]
+            pieces = [parts.engine.learn_array(rows[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(edges)]
             np.testing.assert_array_equal(np.concatenate(pieces), scores)
             same_state(parts, whole)
         single = make()
