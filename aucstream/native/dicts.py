@@ -7,6 +7,8 @@ the caller goes the slow way, which knows all that a row may be.
 
 from __future__ import annotations
 
+import math
+
 from aucstream.kernels.jit import jit, jit_holding
 from aucstream.native.guard import FLOAT_AT, TYPE_AT
 from aucstream.native.memory import (
@@ -28,11 +30,12 @@ from aucstream.native.memory import (
 # layout of the table, whose address kernels take: types and constants by their addresses; three slots to iterate
 # with; length of the row read last, the room it has, addresses of its columns and values; the guess (how many names,
 # addresses of the names' addresses and of their columns); the dict of name to column; the dict of name to dict of
-# string to column (one-hot); how many columns have a mark, and the address of the marks: 1 for a one-hot column
+# string to column (one-hot); how many columns have a mark, and the address of the marks: 1 for a one-hot column;
+# the column that the first new name of a row gets, NO_LIMIT where a row with a new name is a miss
 DICT, FLOAT, INT, STRING, TRUE, FALSE, NONE, POSITION, NAME, VALUE = range(10)
 LENGTH, ROOM, COLUMNS, VALUES, GUESSED, GUESSED_NAMES, GUESSED_COLUMNS, INDEX = range(10, 18)
-WORDS, MARKED, MARKS = range(18, 21)
-SIZE = 21
+WORDS, MARKED, MARKS, NEXT_COLUMN = range(18, 22)
+SIZE = 22
 NO_LIMIT = 1 << 62
 
 
@@ -90,10 +93,21 @@ def word_column(name, word, table):
 
 
 @jit
+def new_number(name, value, table):
+    """Return the finite number at `value` under a new name that is a string, NaN for anything else."""
+    kind = int_at(value + TYPE_AT)
+    if int_at(name + TYPE_AT) != slot(table, STRING) or (kind != slot(table, FLOAT) and kind != slot(table, INT)):
+        return math.nan
+    plain, number = number_of(value, table)
+    return number if plain and math.isfinite(number) else math.nan
+
+
+@jit
 def read(x, table, limit):
     """Read the dict at `x`: write columns below `limit`, values and LENGTH; return the length, -1: a miss.
 
     The names of a row are guessed, one by one, to be those of the guess: a comparison is cheaper than looking up.
+    New names get the columns from NEXT_COLUMN on, in their order, in this row alone.
     """
     if int_at(x + TYPE_AT) != slot(table, DICT):
         return -1
@@ -104,6 +118,7 @@ def read(x, table, limit):
     marked = slot(table, MARKED)
     marks = ints_at(slot(table, MARKS), marked)
     position, name_at, value_at = table + 8 * POSITION, table + 8 * NAME, table + 8 * VALUE
+    new = slot(table, NEXT_COLUMN)
     n = 0
     set_int(position, 0)
     while dict_next(x, position, name_at, value_at) != 0:
@@ -122,6 +137,16 @@ def read(x, table, limit):
         else:
             column = column_of(name, table)
         if value == slot(table, NONE) and column >= 0:
+            continue
+        if column < 0 and new < limit:
+            if value == slot(table, NONE) and int_at(name + TYPE_AT) == slot(table, STRING):
+                continue
+            number = new_number(name, value, table)
+            if math.isnan(number):
+                return -1
+            columns[n], values[n] = new, number
+            n += 1
+            new += 1
             continue
         if column < 0 or column >= limit or (column < marked and marks[column] != 0):
             return -1

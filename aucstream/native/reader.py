@@ -64,6 +64,7 @@ class Reader:
         self._fresh: list[tuple[dict[str, int], str, int]] = []  # strings noted since there were `_since` columns
         self._since = 0
         self.table[dicts.WORDS] = id(self._words)
+        self.table[dicts.NEXT_COLUMN] = dicts.NO_LIMIT
         self.make_room(16)
         self.forget()
 

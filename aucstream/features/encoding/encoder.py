@@ -126,6 +126,11 @@ class Encoder(abc.ABC):
         del x
         return False
 
+    def next_column(self, entries: int) -> int | None:
+        """Return the column that the next new name gets; None where not so many can be given in their order."""
+        del entries
+        return None
+
     def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
         """Return (indptr, columns, values) of rows whose names are all known and whose numbers finite; else None.
 

@@ -132,6 +132,10 @@ class Vocabulary(Encoder):
         self.reader.note(x)
         return True
 
+    def next_column(self, entries: int) -> int | None:
+        """Return the column that the next new name gets; see `Encoder.next_column`."""
+        return None if self.arrays or self.width + entries > self.most else self.width
+
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock for more columns than the largest one learned, or a model of names."""
         self._check_no_words(n)

@@ -52,6 +52,8 @@ class BlockModel(Protocol):
 
     def _row_entry(self) -> RowEntry: ...
 
+    def _score_new(self, x: Mapping[Any, Any]) -> complex: ...
+
     def _checkpoint(self) -> Any: ...
 
     def _restore(self, checkpoint: Any) -> None: ...
@@ -277,7 +279,9 @@ class Engine:
     # -- scoring ---------------------------------------------------------------------------------
 
     def score_known(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
-        """Return (score, probability) of a dict of known names and finite numbers.
+        """Return (score, probability) of a dict of finite numbers that compiled code reads at once.
+
+        Its names may be new, as far as the encoder has room for them.
 
         Returns
         -------
@@ -286,6 +290,8 @@ class Engine:
         """
         entry = self._model._row_entry()
         both = entry.score(id(x), entry.address)
+        if both != both:
+            both = self._model._score_new(x)
         return (both.real, both.imag) if both == both else None
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:

@@ -34,6 +34,7 @@ from aucstream.kernels.ledger import (
 )
 from aucstream.learners._base.engine import Engine, row_count
 from aucstream.metrics.probabilities import Blank, ScoredProbabilities
+from aucstream.native.dicts import NEXT_COLUMN, NO_LIMIT
 from aucstream.native.row_entry import NO_ENTRY, RowEntry
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_NO_SCORE = complex(math.nan, math.nan)
 _PROBABILITY = RowCall(probability)
 
 
@@ -194,12 +196,31 @@ class RankingClassifier(base.MiniBatchClassifier):
         score: float = one.score(id(x), one.address).real
         return score if score == score else self._score_dict(x)
 
+    def _score_new(self, x: Mapping[Any, Any]) -> complex:
+        """Return score and probability of a dict of finite numbers, whose names may be new; NaN for any other row.
+
+        A new name has no weight, but the row is scaled and summed as when it is learned.
+        """
+        entry, encoder = self._row_entry(), self._encoder
+        column = encoder.next_column(len(x)) if type(x) is dict else None
+        if column is None:
+            return _NO_SCORE
+        table = encoder.reader.table
+        table[NEXT_COLUMN] = column
+        try:
+            return entry.score(id(x), entry.address)
+        finally:
+            table[NEXT_COLUMN] = NO_LIMIT
+
     def _score_dict(self, x: Mapping[Any, Any]) -> float:
         """Return the score of any dict."""
+        score: float = self._score_new(x).real
+        if score == score:
+            return score
         mark = self._encoder.mark()
         try:
             if self._encoder.prepare(x):
-                score: float = self._row_entry().score(id(x), self._entry.address).real
+                score = self._row_entry().score(id(x), self._entry.address).real
                 if score == score:
                     return score
         finally:
