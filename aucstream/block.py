@@ -8,6 +8,7 @@ kernels are not bounds-checked and trust it.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,6 +158,13 @@ def signs_of(labels: Any, n: int) -> Floats:
     # numpy has made one type of a mixed list: the labels as they came are what an error names
     each = labels if isinstance(labels, (list, tuple)) else array.tolist()
     return np.array([sign_of(label, f"row {row}") for row, label in enumerate(each)], dtype=np.float64)
+
+
+def weight_of(weight: Any) -> float:
+    """Return the weight of one example as a float, finite and >= 0, or raise InvalidBlock as `weights_of`."""
+    if type(weight) is float and 0.0 <= weight < math.inf:
+        return weight
+    return float(weights_of([weight], 1)[0])
 
 
 def weights_of(weights: Any, n: int) -> Floats:

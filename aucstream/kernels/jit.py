@@ -189,8 +189,11 @@ class RowCall:
     Parameters
     ----------
     function : function
-        Made by `jit`. Every call must give arguments of the types of the first one, but for the row's
-        columns: None or an array.
+        Made by `jit`. Its arrays have the types of those of the first call, but for the row's columns: None or
+        an array.
+    *numbers : {float, int, bool}
+        The types of its other arguments, in order. A number of another type is converted, so that the types of
+        one call never decide what the next one means.
 
     Attributes
     ----------
@@ -200,16 +203,31 @@ class RowCall:
 
     __slots__ = ("dense", "sparse")
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.dense: Callable[..., Any] = self._first("dense", function)
-        self.sparse: Callable[..., Any] = self._first("sparse", function)
+    def __init__(self, function: Callable[..., Any], *numbers: type) -> None:
+        self.dense: Callable[..., Any] = self._first("dense", function, numbers)
+        self.sparse: Callable[..., Any] = self._first("sparse", function, numbers)
 
-    def _first(self, name: str, function: Any) -> Callable[..., Any]:
+    def _first(self, name: str, function: Any, numbers: tuple[type, ...]) -> Callable[..., Any]:
         def first(*arguments: Any) -> Any:
             known = function
             if hasattr(function, "compile"):  # a plain function where compiling is switched off
-                known = function.compile(tuple(map(numba.typeof, arguments)))
+                known = function.compile(_signature(arguments, numbers))
             setattr(self, name, known)
             return known(*arguments)
 
         return first
+
+
+_NUMBERS = {float: _types.float64, int: _types.int64, bool: _types.boolean}
+
+
+def _signature(arguments: tuple[Any, ...], numbers: tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the compiled types of arguments: of arrays and None their own, of numbers the declared ones."""
+    declared = iter(numbers)
+    own = [value is None or hasattr(value, "ctypes") for value in arguments]
+    if own.count(False) != len(numbers):
+        raise TypeError(f"RowCall: expected {len(numbers)} numbers, got {own.count(False)}")
+    return tuple(
+        numba.typeof(value) if is_own else _NUMBERS[next(declared)]
+        for value, is_own in zip(arguments, own, strict=True)
+    )

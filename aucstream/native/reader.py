@@ -15,8 +15,8 @@ from aucstream.native.guard import COMPILED
 _NUMBERS = frozenset({float, int, bool})
 _NAMES = frozenset({str, int})
 
-_READ = RowCall(dicts.read_one)
-_READ_ALL = RowCall(dicts.read_all)
+_READ = RowCall(dicts.read_one, int, int, int)
+_READ_ALL = RowCall(dicts.read_all, *[int] * 7)
 
 
 class Reader:

@@ -250,7 +250,7 @@ class KMeansNystroem(FeatureMap):
     max_columns: Size = 10_000
     seed: Seed = 0
 
-    _row = RowCall(kernel.kernel_row)
+    _row = RowCall(kernel.kernel_row, float)
     _block = staticmethod(kernel.kernel_block)
 
     def _drawn(self, X: Any, random: np.random.Generator) -> dict[str, np.ndarray]:
@@ -317,7 +317,7 @@ class RandomFourier(FeatureMap):
     max_columns: Size = 10_000
     seed: Seed = 0
 
-    _row = RowCall(kernel.cosine_row)
+    _row = RowCall(kernel.cosine_row, float)
     _block = staticmethod(kernel.cosine_block)
 
     def _drawn(self, X: Any, random: np.random.Generator) -> dict[str, np.ndarray]:

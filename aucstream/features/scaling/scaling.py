@@ -25,8 +25,8 @@ from aucstream.native.reader import Reader
 Norm = Literal["none", "bounded", "l2"]
 _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
 
-_FORWARD_ROW = RowCall(kernel.forward_row)
-_TAKE_ROW = RowCall(kernel.take_row)
+_FORWARD_ROW = RowCall(kernel.forward_row, bool, bool, int)
+_TAKE_ROW = RowCall(kernel.take_row, bool, bool, int)
 
 
 class Scaling:

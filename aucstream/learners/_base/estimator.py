@@ -15,7 +15,7 @@ import numpy as np
 from river import base
 
 from aucstream import snapshot
-from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weights_of
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weight_of, weights_of
 from aucstream.constraints import check_epochs
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.encoding.encoder import Encoder
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NO_SCORE = complex(math.nan, math.nan)
-_PROBABILITY = RowCall(probability)
+_PROBABILITY = RowCall(probability, float)
 
 
 class RankingClassifier(base.MiniBatchClassifier):
@@ -141,13 +141,12 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
         """Learn one dict with its sign; return the score before the update."""
-        if weight != 1.0:
-            weight = float(weights_of([weight], 1)[0])
-            if weight == 0.0:
-                if not isinstance(x, Mapping):
-                    raise InvalidBlock("features", "a dict of name to value", x)
-                self._encoder.check(x)
-                return self.score_one(x)
+        weight = weight_of(weight)
+        if weight == 0.0:
+            if not isinstance(x, Mapping):
+                raise InvalidBlock("features", "a dict of name to value", x)
+            self._encoder.check(x)
+            return self.score_one(x)
         one = self._row_entry()
         score = one.learn(id(x), one.address, sign, weight)
         if score == score:

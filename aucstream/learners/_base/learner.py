@@ -122,6 +122,8 @@ class Learner(RankingClassifier):
             self._kernel_params = self._kernel_args()
             return
         object.__setattr__(self, name, value)
+        if name == "_kernel_params":
+            self._number_types = tuple(map(type, value))
         if name in _STANDS_ON:
             object.__setattr__(self, "_generation", object())
 
@@ -196,7 +198,7 @@ class Learner(RankingClassifier):
             self._ensure(self._encoder.width)
         if self._buffered:
             self._reserve(val.size, val.size)
-        call = self._program.learn_one
+        call, _ = self._program.row_calls(self._number_types)
         learn = call.dense if idx is None else call.sparse
         score: float = learn(*self._arrays, self._ledger, idx, val, sign, weight, *self._kernel_params)
         return score
@@ -204,7 +206,7 @@ class Learner(RankingClassifier):
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         if self._encoder.width > self._capacity:
             self._ensure(self._encoder.width)
-        call = self._program.score_one
+        _, call = self._program.row_calls(self._number_types)
         score_of = call.dense if idx is None else call.sparse
         score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
         return score

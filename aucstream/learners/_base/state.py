@@ -149,8 +149,6 @@ class Program:
         Scores have an intercept that takes up shifts of the features: a change of units moves no score.
     learn_block, score_block : function
         Their loops over the rows of a block, see `kernels.loops`.
-    learn_one, score_one : RowCall
-        `learn_row` and `score_row` as Python calls them.
     """
 
     state: type
@@ -162,8 +160,7 @@ class Program:
     parts: dict[str, Part] = field(init=False)
     learn_block: Callable[..., None] = field(init=False)
     score_block: Callable[..., None] = field(init=False)
-    learn_one: RowCall = field(init=False)
-    score_one: RowCall = field(init=False)
+    _row_calls: dict[tuple[type, ...], tuple[RowCall, RowCall]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(self.state, include_extras=True)
@@ -175,13 +172,19 @@ class Program:
             ("parts", parts),
             ("learn_block", learn_loop(self.learn_row, size)),
             ("score_block", score_loop(self.score_row, size)),
-            ("learn_one", RowCall(self.learn_row)),
-            ("score_one", RowCall(self.score_row)),
         ):
             object.__setattr__(self, name, value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self
+
+    def row_calls(self, numbers: tuple[type, ...]) -> tuple[RowCall, RowCall]:
+        """Return `learn_row` and `score_row` as Python calls them with parameters of these types."""
+        calls = self._row_calls.get(numbers)
+        if calls is None:
+            calls = RowCall(self.learn_row, float, float, *numbers), RowCall(self.score_row, *numbers)
+            self._row_calls[numbers] = calls
+        return calls
 
     def new_arrays(self, width: int, slots: int, sizes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
         """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""

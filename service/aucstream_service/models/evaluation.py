@@ -22,7 +22,7 @@ from aucstream_service.journal.row_batch import Numbers
 Arrays = dict[str, NDArray[Any]]
 
 _NONE = np.empty(0)
-_JUDGE_ONE = RowCall(judging.judge_one)
+_JUDGE_ONE = RowCall(judging.judge_one, *[float] * 5)
 
 
 def finite(value: float) -> float | None:
