@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
+from aucstream.exclusive import Gate, in_order, lock_free
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.intake import array_block
@@ -24,8 +26,7 @@ from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, encoder_from_state
-from aucstream.native.row_entry import NO_ENTRY, RowEntry
-from aucstream.native.scaled_row import scaled_row, uncalibrated
+from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
 from aucstream.registry import learner_class, make
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
@@ -106,6 +107,7 @@ class Pipeline(RankingClassifier):
     def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
         if calibration not in ("logistic", "none"):
             raise InvalidParams("Pipeline.calibration", "'logistic' | 'none'", calibration)
+        self._gate = Gate()
         self.steps = steps or (AutoScale(), make("psam", {}))
         self.calibration: Calibration = calibration
         self._spec: PipelineSpec | None = None
@@ -183,12 +185,23 @@ class Pipeline(RankingClassifier):
             None if auto else self._scaler_name,
             mapping,
         )
-        self._encoder = encoder
+        self._stand_on_parts()
+
+    def _stand_on_parts(self) -> None:
+        """Share with the parts what is one: the encoder and the gate."""
+        learner = self._parts.learner
+        self._encoder = self._parts.encoder
+        self._gate.whole = weakref.ref(self)
+        learner._gate, learner._entry = self._gate, NO_ENTRY
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._stand_on_parts()
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return a pipeline with the same steps; with its state too where attributes are included."""
         copied = super().clone(new_params, include_attributes)
-        copied._encoder = copied._parts.encoder  # copied apart, they would be two
+        copied._stand_on_parts()  # copied apart, they would be two
         return copied
 
     @classmethod
@@ -327,9 +340,8 @@ class Pipeline(RankingClassifier):
         if parts.mapping is not None or parts.resolved is None:
             return NO_ENTRY
         generation = (learner._generation, scaling, scaling.columns, encoder.kinds, encoder.reader.val, parts.resolved)
-        entry = (
-            scaled_row(learner, scaling, encoder, generation) if scaling.scheduled else learner._new_entry(generation)
-        )
+        scaled = scaling.scaled_row(encoder.reader, encoder.kinds) if scaling.scheduled else None
+        entry = learner._new_entry(generation, scaled)
         return entry if self.calibration == "logistic" else uncalibrated(entry)
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
@@ -403,10 +415,15 @@ class Pipeline(RankingClassifier):
         z = self._scaled_row(idx, val).tolist()
         return dict(enumerate(z)) if idx is None else dict(zip(idx.tolist(), z, strict=True))
 
+    @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge `other` into this model; refused where a running scaler makes units differ."""
         if type(other) is not type(self):
             raise CannotMerge("Pipeline.merge", "a Pipeline", type(other).__name__)
+        in_order(self, other, lambda: self._merge(other, approximate))
+        return self
+
+    def _merge(self, other: Self, approximate: bool) -> None:
         mine, theirs = self._parts.mapping, other._parts.mapping
         if mine is not None or theirs is not None:
             if mine is None or theirs is None or not mine.same_as(theirs):
@@ -414,7 +431,6 @@ class Pipeline(RankingClassifier):
         elif self._parts.scaling.scheduled:
             raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._parts.resolved)
         self._parts.learner.merge(other._parts.learner, approximate)
-        return self
 
     # -- snapshots -----------------------------------------------------------------------------------
 
@@ -470,7 +486,7 @@ class Pipeline(RankingClassifier):
         model._parts = _Parts(
             encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"], mapping
         )
-        model._encoder = encoder
+        model._stand_on_parts()
         return model
 
 

@@ -14,6 +14,7 @@ from aucstream.batch.pairs import Pairs, matrix_of
 from aucstream.block import Block, Floats, signs_of
 from aucstream.constraints import rules_of
 from aucstream.errors import InvalidBlock, NotConverged
+from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels import ledger
 from aucstream.kernels.auc.calibration import probabilities
@@ -48,7 +49,7 @@ class Solution:
     bound: float
 
 
-class BatchRanker(abc.ABC):
+class BatchRanker(Exclusive, abc.ABC):
     """Array estimator that minimises a pairwise objective over all rows at once.
 
     Subclasses are keyword-only dataclasses of their parameters, checked at construction and at assignment.
@@ -58,6 +59,7 @@ class BatchRanker(abc.ABC):
     tol: float
 
     def __post_init__(self) -> None:
+        self._gate = Gate()
         self._solution = Solution(np.zeros(0), 0, 0.0, 0.0, 0.0)
         self._ledger = np.zeros(ledger.SIZE)
 
@@ -71,6 +73,7 @@ class BatchRanker(abc.ABC):
 
     # -- fitting and scoring -------------------------------------------------------------------------
 
+    @lock_free
     def fit(self, X: Any, y: Any) -> Self:
         """Minimise the objective over all pairs of (X, y), then calibrate on the scores.
 
@@ -114,7 +117,7 @@ class BatchRanker(abc.ABC):
         totals[ledger.ROWS] = len(block)
         totals[ledger.POSITIVES] = positives
         refit(totals, scores, signs)
-        self._solution, self._ledger = solution, totals
+        self._replace(solution, totals)
         if not solution.residual <= solution.bound:
             warnings.warn(
                 NotConverged(
@@ -125,6 +128,10 @@ class BatchRanker(abc.ABC):
                 stacklevel=2,
             )
         return self
+
+    @exclusive
+    def _replace(self, solution: Solution, line: Floats) -> None:
+        self._solution, self._ledger = solution, line
 
     def decision_function(self, X: Any) -> Floats:
         """Return the ranking scores (n,) of an array (n, d); more columns than fitted are refused."""
@@ -202,10 +209,12 @@ class BatchRanker(abc.ABC):
         model._ledger = arrays["ledger"]
         return model
 
+    @lock_free
     def to_bytes(self) -> bytes:
         """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""
         return snapshot.pack(*self.state_dict())
 
+    @lock_free
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
         snapshot.write(path, self.to_bytes())

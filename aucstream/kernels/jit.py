@@ -22,6 +22,7 @@ import logging
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 _log = logging.getLogger("aucstream.jit")
+_decorating = threading.Lock()  # numba's setting of the cache's directory is one for the process
 
 
 def _usable_cache_base() -> Path | None:
@@ -54,6 +56,7 @@ def _usable_cache_base() -> Path | None:
 
 
 _settings: Any = numba.config
+COMPILES = not _settings.DISABLE_JIT  # else kernels run as plain Python
 _types: Any = numba.types
 CACHE_BASE: Path | None = _usable_cache_base()
 
@@ -95,12 +98,13 @@ def _compiled(
         compiled = numba.njit(**options)(function)
         return compiled  # type: ignore[no-any-return]
     # The locator reads the setting once, here; other users of numba in the process keep theirs.
-    before = _settings.CACHE_DIR
-    _settings.CACHE_DIR = str(CACHE_BASE)
-    try:
-        compiled = numba.njit(**options, cache=True)(function)
-    finally:
-        _settings.CACHE_DIR = before
+    with _decorating:
+        before = _settings.CACHE_DIR
+        _settings.CACHE_DIR = str(CACHE_BASE)
+        try:
+            compiled = numba.njit(**options, cache=True)(function)
+        finally:
+            _settings.CACHE_DIR = before
     if hasattr(compiled, "_cache"):  # not where compiling is switched off
         compiled._cache.__class__ = _DigestCache
         compiled._cache.dispatcher = compiled
@@ -228,6 +232,6 @@ def _signature(arguments: tuple[Any, ...], numbers: tuple[type, ...]) -> tuple[A
     if own.count(False) != len(numbers):
         raise TypeError(f"RowCall: expected {len(numbers)} numbers, got {own.count(False)}")
     return tuple(
-        numba.typeof(value) if is_own else _NUMBERS[next(declared)]
+        numba.typeof(value) if is_own else _NUMBERS[next(declared)]  # type: ignore[no-untyped-call]
         for value, is_own in zip(arguments, own, strict=True)
     )

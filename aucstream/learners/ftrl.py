@@ -10,6 +10,7 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt
+from aucstream.exclusive import exclusive
 from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE
@@ -175,13 +176,11 @@ class FTRL(Learner):
     def _kernel_args(self) -> tuple[float, ...]:
         return self.alpha, self.beta, self.l1, self.l2, self.intercept
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._steps_and_penalties and self.__dict__.get("_built"):
-            w, b = self.coefficients(), self.intercept_
-            super().__setattr__(name, value)
-            self._stand_for(w, b)
-            return
-        super().__setattr__(name, value)
+    @exclusive
+    def _change_parameter(self, name: str, value: Any) -> None:
+        w, b = self.coefficients(), self.intercept_
+        super()._change_parameter(name, value)
+        self._stand_for(w, b)
 
     def _coefficients_at(self, columns: Ints) -> Floats:
         """Return the weights (n,) of the score in these columns, without the intercept."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from aucstream.errors import BadSnapshot
+from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
 from aucstream.metrics.base import (
     Arrays,
     Floats,
@@ -23,25 +24,28 @@ from aucstream.metrics.base import (
     quantile_of,
     score_of,
     scores_array,
+    taken,
 )
 from aucstream.metrics.stream import Stream
 from aucstream.metrics.window import Window
 
 
-class Area:
+class Area(Exclusive):
     """All of `AUC` but for River's contract; it is described there."""
 
     def __init__(self, window: int | None = None) -> None:
+        self._gate = Gate()
         self.window = None if window is None else checked_window("AUC", window)
         self._store: Window | Stream = Stream() if self.window is None else Window(self.window)
         self._buffer = self._store.buffer
         # Rows that wait: whole arrays, and then single ones, of which `_room` more may come.
         self._arrays: list[tuple[Labels, Floats]] = []
-        self._labels: list[int] = []
-        self._scores: list[float] = []
+        self._rows: list[tuple[int, float]] = []
         self._room = self._buffer
-        self._value: float | None = math.nan
+        self._value = math.nan
+        self._changed = False
 
+    @lock_free
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Add one row.
 
@@ -62,11 +66,10 @@ class Area:
         # The comparisons keep the common types out of two calls; inf - inf is NaN, which is not 0.
         if type(y_pred) is not float or y_pred - y_pred != 0.0:
             y_pred = score_of("AUC.update", y_pred)
-        scores = self._scores
-        self._labels.append(int(y_true) if type(y_true) is bool else label_of(y_true))
-        scores.append(y_pred)
-        self._value = None
-        if len(scores) >= self._room:
+        rows = self._rows
+        rows.append((int(y_true) if type(y_true) is bool else label_of(y_true), y_pred))
+        self._changed = True
+        if len(rows) >= self._room:
             self._flush()
 
     def update_many(self, labels: Any, scores: Any) -> None:
@@ -87,6 +90,7 @@ class Area:
         self._flush()
         self._add(signs, values)
 
+    @lock_free
     def extend(self, labels: Sequence[int] | Labels, scores: Sequence[float] | Floats) -> None:
         """Add rows that need no check, in order: labels 1 or 0, finite scores. They wait until they are many.
 
@@ -95,29 +99,32 @@ class Area:
         if not len(scores):
             return
         if isinstance(scores, np.ndarray):
-            self._gather()
-            self._arrays.append((np.asarray(labels, dtype=np.uint8), scores))
-            self._room -= scores.size
+            self._extend_arrays(np.asarray(labels, dtype=np.uint8), scores)
         else:
-            self._labels += labels
-            self._scores += scores
-        self._value = None
-        if len(self._scores) >= self._room:
+            self._rows.extend(zip(labels, scores, strict=True))
+        self._changed = True
+        if len(self._rows) >= self._room:
             self._flush()
+
+    @exclusive
+    def _extend_arrays(self, labels: Labels, scores: Floats) -> None:
+        self._gather()
+        self._arrays.append((labels, scores))
+        self._room -= scores.size
 
     def _gather(self) -> None:
         """Put the single rows behind the arrays."""
-        if self._scores:
-            self._arrays.append((np.array(self._labels, dtype=np.uint8), np.array(self._scores, dtype=np.float64)))
-            self._room -= len(self._scores)
-            self._labels.clear()
-            self._scores.clear()
+        if self._rows:
+            labels, scores = zip(*taken(self._rows), strict=True)
+            self._arrays.append((np.array(labels, dtype=np.uint8), np.array(scores, dtype=np.float64)))
+            self._room -= len(labels)
 
     def _add(self, labels: Labels, scores: Floats) -> None:
         if labels.size:
             self._store.add(labels, scores)
-            self._value = None
+            self._changed = True
 
+    @exclusive
     def _flush(self) -> Window | Stream:
         self._gather()
         if self._arrays:
@@ -127,16 +134,19 @@ class Area:
             self._store.add(labels, scores)
         return self._store
 
+    @lock_free
     def get(self) -> float:
         """Return the AUC, NaN until both classes are present."""
-        value = self._value
-        if value is None:
-            if len(self._scores) == 1 and not self._arrays and type(self._store) is Window:
-                value = self._store.add_one(self._labels.pop(), self._scores.pop())
-            else:
-                value = self._flush().auc()
-            self._value = value
-        return value
+        return self._read() if self._changed else self._value
+
+    @exclusive
+    def _read(self) -> float:
+        self._changed = False  # first: a row that comes from now on sets it again
+        if len(self._rows) == 1 and not self._arrays and type(self._store) is Window:
+            self._value = self._store.add_one(*self._rows.pop(0))
+        else:
+            self._value = self._flush().auc()
+        return self._value
 
     @property
     def ready(self) -> bool:
@@ -206,5 +216,5 @@ class Area:
             raise BadSnapshot("AUC", "a window: a whole number >= 1 or null", window, path="window")
         metric = cls(window)
         metric._store.restore("AUC", arrays, dict(meta))
-        metric._value = None
+        metric._changed = True
         return metric

@@ -85,6 +85,13 @@ def labels_array(labels: Any, n: int) -> Labels:
     return (signs_of(labels, n) > 0).astype(np.uint8)
 
 
+def taken(rows: list[Any]) -> list[Any]:
+    """Return all rows of a list and take them out of it; rows that other threads append meanwhile stay in it."""
+    held = rows[:]
+    del rows[: len(held)]
+    return held
+
+
 def checked_window(where: str, window: object) -> int:
     """Return a window as int >= 1, or raise InvalidParams."""
     if isinstance(window, (bool, np.bool_)) or not isinstance(window, (int, np.integer)) or window < 1:

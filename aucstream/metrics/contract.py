@@ -7,11 +7,14 @@ from typing import Any
 from river import base
 from river.metrics.base import BinaryMetric
 
+from aucstream.exclusive import Exclusive, Gate
 
-class RankingMetric(BinaryMetric):
+
+class RankingMetric(Exclusive, BinaryMetric):
     """A River binary metric that ranks scores: takes scores, not labels; bigger is better."""
 
     def __init__(self) -> None:
+        self._gate = Gate()
         # BinaryMetric.__init__ would make a confusion matrix, which nothing here reads.
         self.pos_val = True
         self._requires_labels = False

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from aucstream.errors import BadSnapshot, InvalidParams
+from aucstream.exclusive import exclusive, lock_free
 from aucstream.kernels.auc import fading, order
 from aucstream.metrics.base import (
     Arrays,
@@ -24,6 +25,7 @@ from aucstream.metrics.base import (
     score_of,
     scores_array,
     state_array,
+    taken,
 )
 from aucstream.metrics.contract import RankingMetric
 
@@ -82,15 +84,14 @@ class FadingAUC(RankingMetric):
         self._ring_labels = np.zeros(room, dtype=np.uint8)
         self._scalars = np.zeros(4, dtype=np.int64)
         self._totals = np.zeros(3)
-        self._labels: list[int] = []
-        self._scores: list[float] = []
+        self._rows: list[tuple[int, float]] = []  # that wait
 
+    @lock_free
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Add one row; the arguments are those of `AUC.update`."""
         score = score_of("FadingAUC.update", y_pred)
-        self._labels.append(label_of(y_true))
-        self._scores.append(score)
-        if len(self._scores) >= _BUFFER:
+        self._rows.append((label_of(y_true), score))
+        if len(self._rows) >= _BUFFER:
             self._flush()
 
     def update_many(self, labels: Any, scores: Any) -> None:
@@ -100,13 +101,11 @@ class FadingAUC(RankingMetric):
         self._flush()
         self._add(signs, values)
 
+    @exclusive
     def _flush(self) -> None:
-        if self._scores:
-            labels = np.array(self._labels, dtype=np.uint8)
-            scores = np.array(self._scores, dtype=np.float64)
-            self._labels.clear()
-            self._scores.clear()
-            self._add(labels, scores)
+        if self._rows:
+            labels, scores = zip(*taken(self._rows), strict=True)
+            self._add(np.array(labels, dtype=np.uint8), np.array(scores, dtype=np.float64))
 
     def _add(self, labels: Labels, scores: Floats) -> None:
         self._reserve(min(int(self._scalars[fading.FILLED]) + labels.size, self.rows))
@@ -152,7 +151,8 @@ class FadingAUC(RankingMetric):
 
     def get(self) -> float:
         """Return the AUC, NaN until both classes are present."""
-        if not self.ready:
+        self._flush()
+        if not 0 < self._scalars.item(fading.ROWS_POS) < self._scalars.item(fading.FILLED):
             return math.nan
         pairs, mass_pos, mass_neg = self._totals.tolist()
         return min(1.0, max(0.0, pairs / (2.0 * mass_pos * mass_neg)))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from aucstream.errors import BadSnapshot
+from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
 from aucstream.kernels.auc import order
 from aucstream.metrics.base import (
     Arrays,
@@ -24,13 +25,14 @@ from aucstream.metrics.base import (
     score_of,
     scores_array,
     state_array,
+    taken,
 )
 from aucstream.metrics.window import Window
 
 _BUFFER = 512  # rows taken one at a time before they go to the kernel together
 
 
-class PairedAUC:
+class PairedAUC(Exclusive):
     """The difference of the AUCs of two scores on the last n rows, with DeLong's test for pairs.
 
     Two models that scored the same rows err on the same rows; the test takes that into account,
@@ -69,6 +71,7 @@ class PairedAUC:
     """
 
     def __init__(self, window: int) -> None:
+        self._gate = Gate()
         self.window = checked_window("PairedAUC", window)
         self._a = Window(self.window)
         self._b = Window(self.window)
@@ -78,12 +81,12 @@ class PairedAUC:
     def __repr__(self) -> str:
         return f"PairedAUC(window={self.window}): {self.difference:+.4f}"
 
+    @lock_free
     def update(self, y_true: Any, score_a: Any, score_b: Any) -> None:
         """Add one row: its label and two scores, each as in `AUC.update`."""
         a = score_of("PairedAUC.update, score_a", score_a)
         b = score_of("PairedAUC.update, score_b", score_b)
         self._rows.append((label_of(y_true), a, b))
-        self._variance = None
         if len(self._rows) >= _BUFFER:
             self._flush()
 
@@ -96,10 +99,10 @@ class PairedAUC:
         self._flush()
         self._add(signs, a, b)
 
+    @exclusive
     def _flush(self) -> None:
         if self._rows:
-            labels, a, b = zip(*self._rows, strict=True)
-            self._rows.clear()
+            labels, a, b = zip(*taken(self._rows), strict=True)
             self._add(np.array(labels, dtype=np.uint8), np.array(a), np.array(b))
 
     def _add(self, labels: Labels, a: Floats, b: Floats) -> None:
@@ -127,17 +130,21 @@ class PairedAUC:
     @property
     def auc_a(self) -> float:
         """The AUC of the first score."""
-        return self._a.auc() if self.ready else math.nan
+        return self._auc(self._a)
 
     @property
     def auc_b(self) -> float:
         """The AUC of the second score."""
-        return self._b.auc() if self.ready else math.nan
+        return self._auc(self._b)
+
+    def _auc(self, of: Window) -> float:
+        self._flush()
+        return of.auc() if 0 < of.positives < of.examples else math.nan
 
     @property
     def difference(self) -> float:
         """The AUC of the first score minus that of the second."""
-        return self.auc_a - self.auc_b
+        return self._auc(self._a) - self._auc(self._b)
 
     def get(self) -> float:
         """Return `difference`."""

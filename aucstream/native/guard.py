@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-import numba
+from aucstream.kernels.jit import COMPILES
 
 VERSIONS = frozenset({(3, 11), (3, 12), (3, 13)})  # of CPython, with a GIL
 
@@ -25,7 +25,7 @@ def is_known_interpreter() -> bool:
         and sys.version_info[:2] in VERSIONS
         and sys.maxsize == 2**63 - 1
         and has_gil
-        and not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+        and COMPILES
     )
 
 

@@ -16,6 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
+from aucstream.exclusive import Gate
+
 types: Any = numba.types
 
 _ADDRESS = types.intp
@@ -151,9 +153,10 @@ def unpacker(kinds: Sequence[Any]) -> Any:
 
 # what stands before the values in a table of arguments: the address of the reader's table; columns that a row may
 # have; where its values are, 0: where the reader put them; of the pool of buffered rows the address of its end,
-# 0: there is none, and its size
-READER, LIMIT, ROW, POOL_END, POOL_SIZE = range(5)
-HEAD = 5
+# 0: there is none, and its size; the address of the model's gate, and what it must show for the table to be valid; the
+# address of the arguments of a scaling, 0: there is none
+READER, LIMIT, ROW, POOL_END, POOL_SIZE, GATE, VERSION, SCALING = range(8)
+HEAD = 8
 
 
 class Arguments:
@@ -171,6 +174,10 @@ class Arguments:
         Where the row's values are; None: where the reader put them.
     pool : (ndarray, int) or None
         Of a pool of rows an array whose first entry is its end, and its size.
+    gate : Gate or None
+        Of the model; the table is valid for its present version.
+    scaling : Arguments or None
+        Of `native.scaled_dicts`.
 
     Attributes
     ----------
@@ -182,18 +189,33 @@ class Arguments:
     __slots__ = ("_points_to", "address", "kinds")
 
     def __init__(
-        self, values: Sequence[Any], reader: int, limit: int, row: Any = None, pool: tuple[Any, int] | None = None
+        self,
+        values: Sequence[Any],
+        reader: int,
+        limit: int,
+        row: Any = None,
+        pool: tuple[Any, int] | None = None,
+        gate: Gate | None = None,
+        scaling: Arguments | None = None,
     ) -> None:
         end, size = (0, 0) if pool is None else (pool[0].ctypes.data, pool[1])
         slots = slots_of(values)
         table = np.zeros(HEAD + len(slots), dtype=np.int64)
-        table[:HEAD] = reader, limit, 0 if row is None else row.ctypes.data, end, size
+        table[:HEAD] = (
+            reader,
+            limit,
+            0 if row is None else row.ctypes.data,
+            end,
+            size,
+            *((0, 0) if gate is None else (gate.address, gate.version)),
+            0 if scaling is None else scaling.address,
+        )
         floats = table.view(np.float64)
         for number, value in enumerate(slots, HEAD):
             if isinstance(value, float):
                 floats[number] = value
             else:
                 table[number] = value
-        self._points_to = (table, values, row, pool)
+        self._points_to = (table, values, row, pool, gate, scaling)
         self.address: int = table.ctypes.data
         self.kinds = tuple(map(type_of, values))

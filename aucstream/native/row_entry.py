@@ -1,7 +1,11 @@
-"""One dict, one compiled call: reading it and the step, with nothing of Python's in between.
+"""One dict, one compiled call: reading it, its scaling and the step, with nothing of Python's in between.
 
 A compiled function finds its arguments in a table of their addresses, because to take arrays apart at each call
 would cost more than the step itself.
+
+A call keeps the GIL from its first instruction to its last, so calls of several threads never interleave. It needs no
+lock: it looks at the model's gate first, and does nothing where a method of the model is at work in another thread, or
+has replaced what the table points to.
 """
 
 from __future__ import annotations
@@ -9,20 +13,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from aucstream.block import Floats
+from aucstream.exclusive import Gate
 from aucstream.kernels.auc.calibration import probability
-from aucstream.kernels.jit import jit_holding
-from aucstream.native.dicts import COLUMNS, LENGTH, VALUES, read, slot
+from aucstream.kernels.jit import jit, jit_holding
+from aucstream.native.dicts import COLUMNS, VALUES, read, slot
 from aucstream.native.guard import COMPILED
 from aucstream.native.memory import (
+    GATE,
     HEAD,
     LIMIT,
     POOL_END,
     POOL_SIZE,
     READER,
     ROW,
+    SCALING,
+    VERSION,
     Arguments,
     compiled_for,
     floats_at,
@@ -31,12 +39,21 @@ from aucstream.native.memory import (
     unpacker,
 )
 from aucstream.native.reader import Reader
+from aucstream.native.scaled_dicts import forward, give_back, take
 
 Kinds = tuple[Any, ...]  # compiled types
 
 
 def _first_of_numbers(state: Kinds) -> int:
     return HEAD + sum(1 + getattr(kind, "ndim", 0) for kind in state)
+
+
+@jit
+def open_read(x, arguments):
+    """Read the dict at `x`, or at -x where the caller holds the model's lock; return its length, -1: a miss."""
+    if x > 0 and int_at(slot(arguments, GATE)) != slot(arguments, VERSION):
+        return -1
+    return read(abs(x), slot(arguments, READER), slot(arguments, LIMIT))
 
 
 @cache
@@ -46,18 +63,25 @@ def learn_call(step: Callable[..., float], state: Kinds, numbers: Kinds) -> Call
     numbers_from = _first_of_numbers(state)
 
     def learn(x: int, arguments: int, sign: float, weight: float) -> float:
-        table = slot(arguments, READER)
-        n = slot(table, LENGTH) if x == 0 else read(x, table, slot(arguments, LIMIT))
+        n = open_read(x, arguments)
         if n < 0:
             return math.nan
         end = slot(arguments, POOL_END)
         if end != 0 and int_at(end) + n > slot(arguments, POOL_SIZE):
             return math.nan
-        at = slot(arguments, ROW)
-        val = floats_at(slot(table, VALUES) if at == 0 else at, n)
+        table = slot(arguments, READER)
+        idx, val = ints_at(slot(table, COLUMNS), n), floats_at(slot(table, VALUES), n)
+        scaling = slot(arguments, SCALING)
+        if scaling != 0:
+            if not take(scaling, idx, val):
+                return math.nan
+            val = floats_at(slot(arguments, ROW), n)
         state_arrays = state_at(arguments + 8 * HEAD)
         parameters = numbers_at(arguments + 8 * numbers_from)
-        return step(*(state_arrays + (ints_at(slot(table, COLUMNS), n), val, sign, weight) + parameters))  # noqa: RUF005
+        score = step(*(state_arrays + (idx, val, sign, weight) + parameters))  # noqa: RUF005
+        if scaling != 0 and score != score:
+            give_back(scaling, idx)
+        return score
 
     return compiled_for(jit_holding(learn), int, int, float, float)
 
@@ -69,20 +93,32 @@ def score_call(score_row: Callable[..., float], state: Kinds, numbers: Kinds) ->
     numbers_from = _first_of_numbers(state)
 
     def score(x: int, arguments: int) -> complex:
-        table = slot(arguments, READER)
-        n = slot(table, LENGTH) if x == 0 else read(x, table, slot(arguments, LIMIT))
+        n = open_read(x, arguments)
         if n < 0:
             return complex(math.nan, math.nan)
-        at = slot(arguments, ROW)
-        val = floats_at(slot(table, VALUES) if at == 0 else at, n)
+        table = slot(arguments, READER)
+        idx, val = ints_at(slot(table, COLUMNS), n), floats_at(slot(table, VALUES), n)
+        scaling = slot(arguments, SCALING)
+        if scaling != 0:
+            if not forward(scaling, idx, val):
+                return complex(math.nan, math.nan)
+            val = floats_at(slot(arguments, ROW), n)
         state_arrays = state_at(arguments + 8 * HEAD)
         parameters = numbers_at(arguments + 8 * numbers_from)
-        s = score_row(*(state_arrays + (ints_at(slot(table, COLUMNS), n), val) + parameters))  # noqa: RUF005
+        s = score_row(*(state_arrays + (idx, val) + parameters))  # noqa: RUF005
         if not math.isfinite(s):
             return complex(math.nan, math.nan)
         return complex(s, probability(state_arrays[-1], s))  # the ledger is the last
 
     return compiled_for(jit_holding(score), int, int)
+
+
+class ScaledRow(NamedTuple):
+    """The scaling that comes before a learner: its arguments, where it puts the values, columns that it has room for."""
+
+    arguments: Arguments
+    row: Floats
+    limit: int
 
 
 def _no_row(*arguments: Any) -> Any:
@@ -96,20 +132,24 @@ class RowEntry:
     ----------
     learn : function
         (id(x), address, sign, weight) -> the score of `x` before it was learned; NaN, and nothing changed, where it
-        is not plain, there is no room for it, or the step skipped it.
+        is not plain, there is no room for it, the step skipped it, or the gate is shut. A caller that holds the
+        model's lock passes -id(x), and the gate is not looked at.
     score : function
-        (id(x), address) -> a complex number of score and probability; NaN both where it is not plain or the score
-        not finite.
+        (id(x), address) -> a complex number of score and probability; NaN both where it is not plain, the score
+        not finite, or the gate shut; -id(x) as above.
     address : int
         Of the arguments.
+    version : int
+        Of the gate, for which they were entry.
     generation : object
         Which state of the model this belongs to: as soon as an array is another, the model has another generation.
     """
 
-    __slots__ = ("_owned", "address", "generation", "learn", "score")
+    __slots__ = ("_owned", "address", "generation", "learn", "score", "version")
 
-    def __init__(self, generation: Any, arguments: Arguments | None = None) -> None:
+    def __init__(self, generation: Any, version: int, arguments: Arguments | None = None) -> None:
         self.generation = generation
+        self.version = version
         self.address = 0 if arguments is None else arguments.address
         self.learn: Callable[..., float] = _no_row
         self.score: Callable[..., complex] = _no_row
@@ -119,14 +159,14 @@ class RowEntry:
         return NO_ENTRY
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _no_calls, ()
+        return _no_entry, ()
 
 
-def _no_calls() -> RowEntry:
+def _no_entry() -> RowEntry:
     return NO_ENTRY
 
 
-NO_ENTRY = RowEntry((None,))  # where nothing was compiled yet, or can be
+NO_ENTRY = RowEntry((None,), -1)  # where nothing was compiled yet, or can be
 
 
 def row_entry(
@@ -139,7 +179,8 @@ def row_entry(
     *,
     limit: int,
     pool_at: int,
-    row: Floats | None = None,
+    gate: Gate,
+    scaled: ScaledRow | None = None,
 ) -> RowEntry:
     """Return the calls of a learner.
 
@@ -153,15 +194,19 @@ def row_entry(
         Columns that the arrays have room for.
     pool_at : int
         Where in `state` slots, columns and values of a pool of rows stand; -1: there is none.
-    row : ndarray or None
-        Where the row's values are; None: as the reader wrote them.
+    gate : Gate
+        Of the model; the calls are those of its present version.
+    scaled : ScaledRow or None
+        The scaling that a row passes first.
     """
     if not COMPILED:
-        return RowEntry(generation)
+        return RowEntry(generation, gate.version)
     pool = None if pool_at < 0 else (state[pool_at][-1], state[pool_at + 2].size)
-    arguments = Arguments((*state, *numbers), reader.address, limit, row, pool)
+    row, scaling = (None, None) if scaled is None else (scaled.row, scaled.arguments)
+    limit = limit if scaled is None else min(limit, scaled.limit)
+    arguments = Arguments((*state, *numbers), reader.address, limit, row, pool, gate, scaling)
     kinds = arguments.kinds[: len(state)], arguments.kinds[len(state) :]
-    entry = RowEntry(generation, arguments)
+    entry = RowEntry(generation, gate.version, arguments)
 
     def first_learn(*call: Any) -> float:
         entry.learn = learn_call(step, *kinds)
@@ -172,4 +217,17 @@ def row_entry(
         return entry.score(*call)
 
     entry.learn, entry.score = first_learn, first_score
+    return entry
+
+
+def uncalibrated(calls: RowEntry) -> RowEntry:
+    """Return the same calls, but that each probability is one half."""
+    entry = RowEntry(calls.generation, calls.version)
+    entry.address, entry.learn = calls.address, calls.learn
+
+    def score(x: int, address: int) -> complex:
+        both = calls.score(x, address)
+        return complex(both.real, 0.5) if both == both else both
+
+    entry.score = score
     return entry

@@ -14,6 +14,7 @@ from river import base
 from aucstream.block import Block, Floats
 from aucstream.constraints import Ge, Le, rules_of
 from aucstream.errors import InvalidParams
+from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block, check_dicts, checked_array, dict_block, frame_rows
 from aucstream.features.maps.mapping import MOST_ROWS, Warmup
@@ -44,7 +45,7 @@ def feature_map(cls: C) -> C:
     return cast("C", cls_of_map)
 
 
-class FeatureMap(base.MiniBatchTransformer):
+class FeatureMap(Exclusive, base.MiniBatchTransformer):
     """Base of the maps: parameters, the rows of the warm-up, the surface. A map gives three functions."""
 
     _parameters: ClassVar[frozenset[str]] = frozenset()
@@ -55,6 +56,7 @@ class FeatureMap(base.MiniBatchTransformer):
     seed: int | None
 
     def __post_init__(self) -> None:
+        self._gate = Gate()
         for name, rule in rules_of(type(self)).items():
             object.__setattr__(self, name, rule.checked(f"{type(self).__name__}.{name}", getattr(self, name)))
         self._seed = secrets.randbits(63) if self.seed is None else self.seed

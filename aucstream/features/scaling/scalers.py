@@ -10,6 +10,7 @@ from river import base
 
 from aucstream.block import Block, Form
 from aucstream.errors import InvalidParams
+from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block, check_dicts, dict_block, frame_rows
 from aucstream.features.scaling.scaling import Norm, Scaling
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Scaler(base.MiniBatchTransformer):
+class Scaler(Exclusive, base.MiniBatchTransformer):
     """Base of the scalers: a `Scaling` and the names of the columns."""
 
     def __init__(self) -> None:
+        self._gate = Gate()
         self._scaling = self._made()
         self._encoder = Vocabulary()
 

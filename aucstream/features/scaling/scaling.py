@@ -19,8 +19,10 @@ from aucstream.block import Block, Floats, Form, Ints
 from aucstream.kernels.jit import RowCall
 from aucstream.kernels.rows import scaling as kernel
 from aucstream.learners._base.state import UnitChange
+from aucstream.native.dicts import NO_LIMIT
 from aucstream.native.memory import Arguments
 from aucstream.native.reader import Reader
+from aucstream.native.row_entry import ScaledRow
 
 Norm = Literal["none", "bounded", "l2"]
 _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
@@ -125,13 +127,13 @@ class Scaling:
         fits = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, undo)
         return row if fits else None
 
-    def dict_arguments(self, reader: Reader, kinds: np.ndarray, limit: int) -> tuple[Arguments, Floats]:
-        """Return (arguments of `native.scaled_dicts`, where those put the scaled values)."""
+    def scaled_row(self, reader: Reader, kinds: np.ndarray) -> ScaledRow:
+        """Return what compiled calls of one dict need to scale its row; see `native.scaled_dicts`."""
         room = reader.val.size
         out, self._kept = np.empty(room), np.empty(kernel.SIZE + kernel.ESTIMATES * room)
         values = (self.standard, self.center, self._kind, kinds, self.columns, self.s, out, self._kept)
-        limit = min(limit, len(self.columns)) if self.standard else limit
-        return Arguments(values, reader.address, limit), out
+        limit = len(self.columns) if self.standard else NO_LIMIT
+        return ScaledRow(Arguments(values, reader.address, limit), out, limit)
 
     def give_back(self, idx: Ints | None, x: Floats) -> None:
         """Undo the last `take_row`, whose row was skipped."""

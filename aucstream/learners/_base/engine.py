@@ -13,6 +13,7 @@ import numpy as np
 
 from aucstream.block import Block, Floats, signs_of, weights_of
 from aucstream.errors import Description, InvalidBlock, NonFiniteStep
+from aucstream.exclusive import Exclusive, Gate, lock_free
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -41,6 +42,8 @@ class BlockModel(Protocol):
     """What the engine needs of a model."""
 
     _encoder: Encoder
+    _entry: RowEntry
+    _gate: Gate
 
     def _learn(self, block: Block) -> Floats: ...
 
@@ -50,16 +53,15 @@ class BlockModel(Protocol):
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float: ...
 
-    def _row_entry(self) -> RowEntry: ...
+    def _score_plain(self, x: Any) -> complex: ...
 
-    def _score_new(self, x: Mapping[Any, Any]) -> complex: ...
+    def _score_dict(self, x: Mapping[Any, Any]) -> float: ...
+
+    def _is_outdated(self) -> bool: ...
 
     def _checkpoint(self) -> Any: ...
 
     def _restore(self, checkpoint: Any) -> None: ...
-
-    def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the score of a dict."""
 
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contributions to the score of a dict."""
@@ -72,8 +74,8 @@ class BlockModel(Protocol):
     def _calibration_line(self) -> tuple[float, float] | None: ...
 
 
-class Engine:
-    """Rows and blocks to scores, for one model.
+class Engine(Exclusive):
+    """Rows and blocks to scores, for one model, under the model's lock.
 
     A row is a dict (named) or a list of numbers (columns 0, 1, 2, …). Methods that learn return the score of
     each row before its update, and NaN where the row was skipped because its step was not finite.
@@ -83,11 +85,18 @@ class Engine:
     model : learner or Pipeline
     """
 
-    __slots__ = ("_encoder", "_model")
+    __slots__ = ("_gate", "_model")
 
     def __init__(self, model: BlockModel) -> None:
         self._model = model
-        self._encoder = model._encoder
+        self._gate = model._gate
+
+    def _is_outdated(self) -> bool:
+        return self._model._is_outdated()
+
+    @property
+    def _encoder(self) -> Encoder:
+        return self._model._encoder
 
     # -- checks ----------------------------------------------------------------------------------
 
@@ -150,8 +159,14 @@ class Engine:
 
     # -- learning --------------------------------------------------------------------------------
 
+    @lock_free
     def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
         """Learn one row that `check_rows` has passed; return its score before, NaN where it was skipped."""
+        if weight == 1.0:
+            entry = self._model._entry
+            score = entry.learn(id(x), entry.address, sign, 1.0)
+            if score == score:
+                return score
         if not isinstance(x, Mapping):
             return self.learn_rows([x], np.array([sign]), np.array([weight])).item()
         try:
@@ -278,6 +293,7 @@ class Engine:
 
     # -- scoring ---------------------------------------------------------------------------------
 
+    @lock_free
     def score_known(self, x: Mapping[Any, Any]) -> tuple[float, float] | None:
         """Return (score, probability) of a dict of finite numbers that compiled code reads at once.
 
@@ -288,10 +304,10 @@ class Engine:
         (float, float) or None
             None for any other row: use `check_rows` and `score_rows`.
         """
-        entry = self._model._row_entry()
+        entry = self._model._entry
         both = entry.score(id(x), entry.address)
         if both != both:
-            both = self._model._score_new(x)
+            both = self._model._score_plain(x)
         return (both.real, both.imag) if both == both else None
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:
@@ -302,7 +318,7 @@ class Engine:
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
                 if b - a < MANY:
-                    scores[a:b] = [self._model.score_one(x) for x in rows[a:b]]
+                    scores[a:b] = [self._model._score_dict(x) for x in rows[a:b]]
                 else:
                     scores[a:b] = self.score_dicts(rows[a:b])
             else:
@@ -316,7 +332,7 @@ class Engine:
         missed: list[int] = []
         scores = self._model._score(dict_block(self._encoder, rows, learn=False, missed=missed))
         for number in missed:
-            scores[number] = self._model.score_one(rows[number])
+            scores[number] = self._model._score_dict(rows[number])
         return scores
 
     def score_chunk(self, chunk: Block | Rows) -> Floats:

@@ -18,6 +18,7 @@ from aucstream import snapshot
 from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, signs_of, weight_of, weights_of
 from aucstream.constraints import check_epochs
 from aucstream.errors import InvalidBlock, InvalidParams, NonFiniteStep
+from aucstream.exclusive import Exclusive, exclusive, lock_free
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -42,12 +43,15 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-_NO_SCORE = complex(math.nan, math.nan)
 _PROBABILITY = RowCall(probability, float)
 
 
-class RankingClassifier(base.MiniBatchClassifier):
-    """Binary classifier that ranks: a River estimator and an array estimator at once."""
+class RankingClassifier(Exclusive, base.MiniBatchClassifier):
+    """Binary classifier that ranks: a River estimator and an array estimator at once.
+
+    Threads may share a model. Its public methods run one at a time, but for those of one row: these are one compiled
+    call, which keeps the GIL and needs no lock, and go on under the lock where that call refuses the row.
+    """
 
     _encoder: Encoder
     _ledger: Floats
@@ -102,13 +106,26 @@ class RankingClassifier(base.MiniBatchClassifier):
     def _reset(self) -> None:
         """Go back to the state right after construction."""
 
+    def _is_outdated(self) -> bool:
+        if self._entry.generation is not self._generation:
+            return True
+        whole = None if self._gate.whole is None else self._gate.whole()
+        return whole is not None and whole is not self and whole._is_outdated()
+
+    @exclusive
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """Return a model with the same parameters, with its state too where attributes are included."""
+        return super().clone(new_params, include_attributes)
+
     @property
+    @lock_free
     def engine(self) -> Engine:
         """The interface of file readers and of the service: rows and blocks, each score before its update."""
         return Engine(self)
 
     # -- one row ---------------------------------------------------------------------------------
 
+    @lock_free
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one labelled example.
 
@@ -130,15 +147,14 @@ class RankingClassifier(base.MiniBatchClassifier):
         """
         sign = POSITIVE if y is True else NEGATIVE if y is False else sign_of(y)
         if w == 1.0:
-            one = self._entry
-            if one.generation is not self._generation:
-                one = self._entry = self._new_entry()
-            score = one.learn(id(x), one.address, sign, 1.0)
+            entry = self._entry
+            score = entry.learn(id(x), entry.address, sign, 1.0)
             if score == score:
                 return
-            # not plain, or skipped; nothing changed: the slow way says why
+            # not plain, skipped, or out of date; nothing changed: the slow way says why
         self._learn_dict(x, sign, w)
 
+    @exclusive
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
         """Learn one dict with its sign; return the score before the update."""
         weight = weight_of(weight)
@@ -146,15 +162,15 @@ class RankingClassifier(base.MiniBatchClassifier):
             if not isinstance(x, Mapping):
                 raise InvalidBlock("features", "a dict of name to value", x)
             self._encoder.check(x)
-            return self.score_one(x)
-        one = self._row_entry()
-        score = one.learn(id(x), one.address, sign, weight)
+            return self._score_dict(x)
+        entry = self._row_entry()
+        score = entry.learn(-id(x), entry.address, sign, weight)
         if score == score:
             return score
         encoder = self._encoder
         mark = encoder.mark()
         if encoder.prepare(x):
-            score = self._row_entry().learn(id(x), self._entry.address, sign, weight)
+            score = self._row_entry().learn(-id(x), self._entry.address, sign, weight)
             if score == score:
                 return score
         idx, val = encoder.learn(x)
@@ -165,12 +181,14 @@ class RankingClassifier(base.MiniBatchClassifier):
         return score
 
     def _row_entry(self) -> RowEntry:
-        """Return the compiled calls of this model as it stands."""
-        one = self._entry
-        if one.generation is not self._generation:
-            one = self._entry = self._new_entry()
-        return one
+        """Return the compiled calls of this model as it stands; the caller holds the lock."""
+        entry, gate = self._entry, self._gate
+        if entry.generation is not self._generation or entry.version != gate.version:
+            gate.version += 1  # what other threads may still have in their hands is out of date
+            entry = self._entry = self._new_entry()
+        return entry
 
+    @lock_free
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the ranking score of an example. Changes nothing.
 
@@ -189,37 +207,38 @@ class RankingClassifier(base.MiniBatchClassifier):
         InvalidBlock
             A feature cannot be used.
         """
-        one = self._entry
-        if one.generation is not self._generation:
-            one = self._entry = self._new_entry()
-        score: float = one.score(id(x), one.address).real
+        entry = self._entry
+        score: float = entry.score(id(x), entry.address).real
         return score if score == score else self._score_dict(x)
 
-    def _score_new(self, x: Mapping[Any, Any]) -> complex:
+    @exclusive
+    def _score_plain(self, x: Any) -> complex:
         """Return score and probability of a dict of finite numbers, whose names may be new; NaN for any other row.
 
         A new name has no weight, but the row is scaled and summed as when it is learned.
         """
         entry, encoder = self._row_entry(), self._encoder
-        column = encoder.next_column(len(x)) if type(x) is dict else None
+        both = entry.score(-id(x), entry.address)
+        column = encoder.next_column(len(x)) if both != both and type(x) is dict else None
         if column is None:
-            return _NO_SCORE
+            return both
         table = encoder.reader.table
         table[NEXT_COLUMN] = column
         try:
-            return entry.score(id(x), entry.address)
+            return entry.score(-id(x), entry.address)
         finally:
             table[NEXT_COLUMN] = NO_LIMIT
 
+    @exclusive
     def _score_dict(self, x: Mapping[Any, Any]) -> float:
         """Return the score of any dict."""
-        score: float = self._score_new(x).real
+        score: float = self._score_plain(x).real
         if score == score:
             return score
         mark = self._encoder.mark()
         try:
             if self._encoder.prepare(x):
-                score = self._row_entry().score(id(x), self._entry.address).real
+                score = self._row_entry().score(-id(x), self._entry.address).real
                 if score == score:
                     return score
         finally:
@@ -231,6 +250,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         with self._encoder.previewed(x) as row:
             return self._score_row(*row)
 
+    @lock_free
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Return the calibrated probabilities of an example. Changes nothing.
 
@@ -250,20 +270,24 @@ class RankingClassifier(base.MiniBatchClassifier):
         InvalidBlock
             A feature cannot be used.
         """
-        one = self._entry
-        if one.generation is not self._generation:
-            one = self._entry = self._new_entry()
-        both = one.score(id(x), one.address)
+        entry = self._entry
+        both = entry.score(id(x), entry.address)
         score, p = both.real, both.imag
         if score != score:
-            score = self._score_dict(x)
-            p = self._probability(score)
+            score, p = self._judge_dict(x)
         answer: ScoredProbabilities = Blank()
         answer[False] = 1.0 - p
         answer[True] = p
         answer.score = score
         return answer
 
+    @exclusive
+    def _judge_dict(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+        """Return (score, probability) of any dict."""
+        score = self._score_dict(x)
+        return score, self._probability(score)
+
+    @lock_free
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> bool:
         """Return whether an example is more likely positive than not.
 
@@ -543,6 +567,7 @@ class RankingClassifier(base.MiniBatchClassifier):
 
     # -- snapshots -------------------------------------------------------------------------------
 
+    @lock_free
     def to_bytes(self) -> bytes:
         """Return the whole model as the bytes of one versioned safetensors file.
 
@@ -553,6 +578,7 @@ class RankingClassifier(base.MiniBatchClassifier):
         """
         return snapshot.pack(*self.state_dict())
 
+    @lock_free
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file that `aucstream.load` reads.
 

@@ -18,6 +18,7 @@ from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, CannotMerge
+from aucstream.exclusive import Gate, exclusive, in_order, lock_free
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -32,7 +33,7 @@ from aucstream.learners._base.merging import Buffer, merge_fields, merge_pools
 from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
 from aucstream.learners._base.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
-from aucstream.native.row_entry import RowEntry, row_entry
+from aucstream.native.row_entry import RowEntry, ScaledRow, row_entry
 
 C = TypeVar("C", bound=type)
 
@@ -59,6 +60,7 @@ class Learner(RankingClassifier):
     _random: ClassVar[bool] = False  # has a `seed`, and a state field `generator` in programs that draw
 
     def __post_init__(self) -> None:
+        self._gate = Gate()
         self._set_all()
         self._seed: int = 0
         if self._random:
@@ -117,15 +119,19 @@ class Learner(RankingClassifier):
         if name in self._parameters and self.__dict__.get("_built"):
             if name not in self._steps_and_penalties:
                 raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
-            value = rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value)
-            object.__setattr__(self, name, value)
-            self._kernel_params = self._kernel_args()
+            self._change_parameter(name, rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value))
             return
         object.__setattr__(self, name, value)
         if name == "_kernel_params":
             self._number_types = tuple(map(type, value))
         if name in _STANDS_ON:
             object.__setattr__(self, "_generation", object())
+
+    @exclusive
+    def _change_parameter(self, name: str, value: Any) -> None:
+        """Set a parameter that may change later."""
+        object.__setattr__(self, name, value)
+        self._kernel_params = self._kernel_args()
 
     def __getstate__(self) -> dict[str, Any]:
         # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
@@ -211,10 +217,10 @@ class Learner(RankingClassifier):
         score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
         return score
 
-    def _new_entry(self, generation: object = None, row: Floats | None = None) -> RowEntry:
+    def _new_entry(self, generation: object = None, scaled: ScaledRow | None = None) -> RowEntry:
         """Return the compiled calls of one dict.
 
-        A pipeline gives its own generation, and where the values are as scaled.
+        A pipeline gives its own generation, and its scaling.
         """
         return row_entry(
             self._program.learn_row,
@@ -225,7 +231,8 @@ class Learner(RankingClassifier):
             self._generation if generation is None else generation,
             limit=self._capacity,
             pool_at=self._pool_at,
-            row=row,
+            gate=self._gate,
+            scaled=scaled,
         )
 
     def _learn(self, block: Block) -> Floats:
@@ -466,6 +473,7 @@ class Learner(RankingClassifier):
 
     # -- merge -----------------------------------------------------------------------------------
 
+    @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
         """Merge what `other` learned into this model, feature by feature by name; `other` stays as it is.
 
@@ -490,6 +498,11 @@ class Learner(RankingClassifier):
         name = type(self).__name__
         if type(other) is not type(self):
             raise CannotMerge(f"{name}.merge", f"a {name}", type(other).__name__)
+        in_order(self, other, lambda: self._merge(other, approximate))
+        return self
+
+    def _merge(self, other: Self, approximate: bool) -> None:
+        name = type(self).__name__
         for param, mine in self._params().items():
             theirs = other._params()[param]
             if mine != theirs and param != "seed":
@@ -501,7 +514,6 @@ class Learner(RankingClassifier):
         self._ensure(self._encoder.width)
         self._take(other, columns)
         combine(self._ledger, other._ledger)
-        return self
 
     def _check_merge(self, other: Self, approximate: bool) -> None:
         """Raise CannotMerge where `other` may not be taken; nothing has been changed yet."""

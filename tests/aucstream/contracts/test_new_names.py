@@ -43,7 +43,7 @@ REFUSED = [
 def slowly(model, x, monkeypatch):
     """Return the score of a row that is not read in one go."""
     with monkeypatch.context() as patched:
-        patched.setattr(RankingClassifier, "_score_new", lambda *_: complex(math.nan, math.nan))
+        patched.setattr(RankingClassifier, "_score_plain", lambda *_: complex(math.nan, math.nan))
         return model.score_one(x)
 
 
@@ -54,9 +54,9 @@ def checked(model: RankingClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
         slow = slowly(model, x, monkeypatch)
         assert math.isfinite(slow)
         assert model.score_one(x) == slow
-        assert model.predict_proba_one(x)[True] == model.probabilities(np.array([slow]))[0]
+        assert model.predict_proba_one(x)[True] == model.engine.probabilities(np.array([slow]))[0]
         if row < PLAIN and COMPILED:
-            assert model._score_new(x).real == slow
+            assert model._score_plain(x).real == slow
     for x in REFUSED:
         with pytest.raises(InvalidBlock):
             model.score_one(x)
@@ -92,7 +92,7 @@ def test_names_that_get_no_column_of_their_own_are_read_slowly(encoder, monkeypa
     for x in ROWS[:PLAIN]:
         assert model.score_one(x) == slowly(model, x, monkeypatch)
     full = {f"n{k}": float(k) for k in range(3)}
-    assert math.isnan(model._score_new(full).real)
+    assert math.isnan(model._score_plain(full).real)
 
 
 def test_a_model_of_arrays_refuses_new_names():

@@ -71,8 +71,8 @@ def test_a_weight_means_the_same_in_every_type(name):
         model.learn_one({"a": 1.0}, True, first)
         model.learn_one({"a": 0.5, "b": 1.0}, False, later)
         model.learn_one({"c": 0.5, "d": 1.0}, True, later)
-        model.learn_row({"e": 1.0}, -1.0, first)
-        model.learn_row({"e": 1.0, "f": 2.0}, 1.0, later)
+        model.engine.learn_row({"e": 1.0}, -1.0, first)
+        model.engine.learn_row({"e": 1.0, "f": 2.0}, 1.0, later)
         return state(model)
 
     expected = learned(1.0, 0.5)
@@ -110,7 +110,9 @@ def test_a_call_of_a_row_converts_numbers_to_the_declared_types():
     call = RowCall(probability, float)
     whole = call.dense(model._ledger, 1)
     assert whole == call.dense(model._ledger, 1.0) == call.dense(model._ledger, True)
-    assert call.dense(model._ledger, 0.5) == pytest.approx(model.probabilities(np.array([0.5])).item(), abs=1e-15)
+    assert call.dense(model._ledger, 0.5) == pytest.approx(
+        model.engine.probabilities(np.array([0.5])).item(), abs=1e-15
+    )
     assert call.dense(model._ledger, 0.5) < whole
     with pytest.raises(TypeError, match="RowCall: expected 1 numbers, got 2"):
         RowCall(probability, float).dense(model._ledger, 0.5, 0.5)

@@ -10,7 +10,7 @@ import pytest
 from aucstream import FTRL, PSAM, AutoScale, Hashing, Pipeline, Vocabulary
 from aucstream.errors import AucstreamError
 from aucstream.features.encoding import vocabulary
-from aucstream.native import guard, reader, row_entry, scaled_row
+from aucstream.native import guard, reader, row_entry
 
 MODELS = {
     "learner": lambda: PSAM(capacity=20),
@@ -26,7 +26,7 @@ class Text(str):
 
 @pytest.fixture
 def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (reader, row_entry, scaled_row, vocabulary):
+    for module in (reader, row_entry, vocabulary):
         monkeypatch.setattr(module, "COMPILED", False)
 
 
@@ -83,7 +83,7 @@ def test_both_ways_give_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch
     ]
     model = MODELS[name]()
     compiled = [outcome(model, x, y) for x, y in rows]
-    for module in (reader, row_entry, scaled_row, vocabulary):
+    for module in (reader, row_entry, vocabulary):
         monkeypatch.setattr(module, "COMPILED", False)
     model = MODELS[name]()
     assert [outcome(model, x, y) for x, y in rows] == compiled
