@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,6 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "plain_python: kernels; also run under NUMBA_DISABLE_JIT=1 and under NUMBA_BOUNDSCHECK=1"
     )
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        np.seterr(all="ignore")  # as compiled functions do
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,8 @@ from aucstream.registry import LEARNERS
 
 from .make import FOLDER, PROBES, learn, models
 
+pytestmark = pytest.mark.plain_python
+
 RECORDED = json.loads((FOLDER / "scores.json").read_text())
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from aucstream.kernels.auc import order
 
+pytestmark = pytest.mark.plain_python
+
 KINDS = [np.int64, np.float64]
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from aucstream.kernels.auc import quantiles as q
 
+pytestmark = pytest.mark.plain_python
+
 
 def promise_holds(values, counts, size, scores, tolerance):
     """Assert the interval of every rank, at the entries and between them."""

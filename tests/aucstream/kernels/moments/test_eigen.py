@@ -7,6 +7,8 @@ import pytest
 
 from aucstream.kernels.moments import eigen, sketch
 
+plain_python = pytest.mark.plain_python
+
 
 def matrices():
     random = np.random.default_rng(0)
@@ -23,7 +25,10 @@ def matrices():
         yield 1e-200 * (B + B.T)
 
 
-@pytest.mark.parametrize("A", [*matrices()], ids=lambda A: str(len(A)))
+SMALL_AND_LARGE = [pytest.param(A, marks=[plain_python] if len(A) < 100 else [], id=str(len(A))) for A in matrices()]
+
+
+@pytest.mark.parametrize("A", SMALL_AND_LARGE)
 def test_eigenvectors(A):
     n = len(A)
     values, vectors = eigen.largest(A.copy(), n)
@@ -35,6 +40,7 @@ def test_eigenvectors(A):
     np.testing.assert_array_equal(again[1], vectors[: n // 2])
 
 
+@plain_python
 def test_frequent_directions_hold_their_bound():
     random = np.random.default_rng(4)
     X = random.normal(size=(300, 10)) @ np.diag(0.7 ** np.arange(10)) + 0.1

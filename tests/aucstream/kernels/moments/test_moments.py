@@ -8,6 +8,8 @@ from reference.moments import ClassMoments
 
 from aucstream.kernels.moments import moments
 
+pytestmark = pytest.mark.plain_python
+
 WIDTHS = [1, 2, 3, 4, 5, 6, 7, 8, 13]
 
 

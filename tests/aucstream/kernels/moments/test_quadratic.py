@@ -10,6 +10,8 @@ from reference.mba import kkt_residual, solve_diagonal, solve_elastic_net
 
 from aucstream.kernels.moments import quadratic
 
+pytestmark = pytest.mark.plain_python
+
 
 def problem(n: int, rank: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (F, A = FF', b)."""

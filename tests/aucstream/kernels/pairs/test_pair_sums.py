@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aucstream.kernels.pairs import pair_sums
+
+pytestmark = pytest.mark.plain_python
 
 # Quarters: many ties of scores, and margins of exactly 1, which are not active.
 QUARTERS = st.lists(st.integers(-8, 8).map(lambda k: k / 4.0), min_size=1, max_size=25)

@@ -10,6 +10,8 @@ import pytest
 
 from aucstream.kernels.text import bits as words
 
+pytestmark = pytest.mark.plain_python
+
 TWINS = ("word_in", "trailing_zeros", "leading_zeros", "product", "as_float")
 WORDS = [0, 1, 2**64 - 1, 2**63, *np.random.default_rng(2).integers(0, 2**64, 50, dtype=np.uint64).tolist()]
 

@@ -9,6 +9,8 @@ import pytest
 
 from aucstream.kernels.text import parse
 
+pytestmark = pytest.mark.plain_python
+
 
 def number(token: str) -> tuple[int, float, int]:
     return parse.number(np.frombuffer(token.encode() + b"\n", dtype=np.uint8), 0)

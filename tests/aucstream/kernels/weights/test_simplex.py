@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from aucstream.kernels.weights.simplex import maximise
 
+pytestmark = pytest.mark.plain_python
+
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_the_best_slope_is_the_mean_slope(k, rank, seed):
