@@ -7,6 +7,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.data import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -64,8 +66,15 @@ def test_the_checks_run_the_readmes_test_command() -> None:
     assert not any("|| true" in line for line in lines)
 
 
+def test_the_checks_install_the_core_alone_and_run_kernels_as_plain_python_and_with_checked_bounds() -> None:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    assert ".ci/core" in lines
+    for setting in ("NUMBA_DISABLE_JIT=1", "NUMBA_BOUNDSCHECK=1"):
+        assert f"{setting} .venv/bin/python -m pytest -m plain_python tests/aucstream" in lines
+
+
 def test_scripts_are_sound() -> None:
-    for shell, name in (("sh", ".ci/setup"), ("bash", ".ci/run")):
+    for shell, name in (("sh", ".ci/setup"), ("sh", ".ci/tools"), ("bash", ".ci/run"), ("bash", ".ci/core")):
         subprocess.run([shell, "-n", name], cwd=ROOT, check=True)
 
 
@@ -92,27 +101,38 @@ def test_files_that_the_readme_names_are_there() -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_the_locks_cover_what_the_project_needs() -> None:
-    runtime = wanted(PROJECT["dependencies"])
+LOCKS = {  # the extras that each has beside the core
+    "requirements-core.lock": [],
+    "requirements.lock": ["service"],
+    "requirements-dev.lock": list(PROJECT["optional-dependencies"]),
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_covers_what_its_extras_need(name: str) -> None:
     extras = PROJECT["optional-dependencies"]
-    development = {**runtime, **wanted([*(one for name in ("arrow", "client", "plot", "dev") for one in extras[name])])}
-    development.pop("aucstream")
-    for name, needed in (("requirements.lock", runtime), ("requirements-dev.lock", development)):
-        pins = locked(name)
-        for package, least in needed.items():
-            assert package in pins, f"{name} lacks {package}"
-            assert pins[package] >= least, f"{name}: {package}"
-    assert not {"pytest", "ruff", "mypy"} & set(locked("requirements.lock"))
-    assert locked("requirements.lock").items() <= locked("requirements-dev.lock").items()
+    requirements = wanted([*PROJECT["dependencies"], *(one for extra in LOCKS[name] for one in extras[extra])])
+    requirements.pop("aucstream", None)  # an extra that has others
+    pins = locked(name)
+    for package, least in requirements.items():
+        assert package in pins, f"{name} lacks {package}"
+        assert pins[package] >= least, f"{name}: {package}"
 
 
-def test_every_pin_has_hashes() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock"):
-        text = (ROOT / name).read_text()
-        entries = re.split(r"(?m)^(?=[A-Za-z0-9])", text)[1:]
-        assert len(entries) >= len(locked(name)) > 10
-        for entry in entries:
-            assert "--hash=sha256:" in entry, entry.splitlines()[0]
+def test_a_lock_has_the_versions_of_the_larger_ones() -> None:
+    core, runtime, development = (locked(name) for name in LOCKS)
+    assert core.items() < runtime.items() < development.items()
+    assert not {"fastapi", "uvicorn", "apsw", "httpx", "pandas", "pyarrow"} & set(core)
+    assert not {"pytest", "ruff", "mypy", "pyarrow", "httpx"} & set(runtime)
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_pin_has_hashes(name: str) -> None:
+    text = (ROOT / name).read_text()
+    entries = re.split(r"(?m)^(?=[A-Za-z0-9])", text)[1:]
+    assert len(entries) >= len(locked(name)) > 10
+    for entry in entries:
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
 
 
 def test_the_changelog_begins_with_the_version() -> None:
