@@ -102,36 +102,30 @@ class RowLimits:
 
 def learn_body(data: bytes | msgspec.Raw) -> LearnBody:
     """Decode one learn body, or raise InvalidBody naming the field."""
-    try:
-        body = _LEARN.decode(data)
-    except DECODE_ERRORS as error:
-        raise explained(bytes(data), error) from None
-    features = body.features
-    names = 2 + (len(features) if type(features) is dict else 0) + (body.weight != 1.0) + (body.id is not None)
-    _check_names(data, names, features, body.id)
+    body: LearnBody = _decode(_LEARN, data)
+    _check_names(data, 2 + (body.weight != 1.0), body.features, body.id)
     return body
 
 
 def predict_body(data: bytes | msgspec.Raw) -> PredictBody:
     """Decode one predict body, or raise InvalidBody naming the field."""
-    try:
-        body = _PREDICT.decode(data)
-    except DECODE_ERRORS as error:
-        raise explained(bytes(data), error) from None
-    features = body.features
-    names = 1 + (len(features) if type(features) is dict else 0) + (body.id is not None) + body.explain
-    _check_names(data, names, features, body.id)
+    body: PredictBody = _decode(_PREDICT, data)
+    _check_names(data, 1 + body.explain, body.features, body.id)
     return body
 
 
 def label_body(data: bytes | msgspec.Raw) -> LabelBody:
     """Decode one label body, or raise InvalidBody naming the field."""
+    body: LabelBody = _decode(_LABEL, data)
+    _check_names(data, 1, [], body.id)
+    return body
+
+
+def _decode(decoder: Any, data: bytes | msgspec.Raw) -> Any:
     try:
-        body = _LABEL.decode(data)
+        return decoder.decode(data)
     except DECODE_ERRORS as error:
         raise explained(bytes(data), error) from None
-    _check_names(data, 2, [], body.id)
-    return body
 
 
 def learn_bodies(lines: Sequence[bytes]) -> list[LearnBody] | None:
@@ -156,18 +150,20 @@ def _decode_lines(decoder: Any, lines: Sequence[bytes], fields: Callable[[list[A
     return bodies if len(bodies) == len(lines) and text.count(b":") == names else None
 
 
-def _check_names(raw: bytes | msgspec.Raw, names: int, features: Features, id_: str | None) -> None:
-    """Raise InvalidBody if a name stands twice; strings may hold colons, too, and fields their defaults."""
+def _check_names(raw: bytes | msgspec.Raw, fields: int, features: Features, id_: str | None) -> None:
+    """Raise InvalidBody if a name stands twice; `fields` are those beside the id that are not their defaults."""
     data = raw if type(raw) is bytes else bytes(raw)
-    colons = data.count(b":") - names
+    names = len(features) if type(features) is dict else 0
+    colons = data.count(b":") - fields - names - (id_ is not None)
     if not colons:
         return
     if b"\\u003" not in data:  # a colon written so would make up for a name
+        # Strings may hold colons, too, and fields their defaults.
         if id_ is not None:
             colons -= id_.count(":")
         if colons and type(features) is dict:
             colons -= "".join(features).count(":") + sum(map(_colons, features.values()))
-        if not colons or colons == len(_FIELDS.decode(data)) - names + len(features) * (type(features) is dict):
+        if not colons or colons == len(_FIELDS.decode(data)) - fields - (id_ is not None):
             return
     refuse_twice(data)
 
@@ -180,10 +176,8 @@ def _colons(value: Any) -> int:
 
 def raw_list(data: bytes) -> list[msgspec.Raw]:
     """Split a JSON array into its elements without decoding them."""
-    try:
-        return _RAW_LIST.decode(data)
-    except DECODE_ERRORS as error:
-        raise explained(data, error) from None
+    elements: list[msgspec.Raw] = _decode(_RAW_LIST, data)
+    return elements
 
 
 # ---- limits and values of one row -------------------------------------------------------------

@@ -107,7 +107,7 @@ class RowDecoder:
         if block is None and not self._pipeline.engine.all_known_finite(features):
             return None
         places = [place for place, _ in lines]
-        return _tidy(RowBatch(features, signs, weights, ids, raws, places, block=block))
+        return _tidy(RowBatch(features, signs, weights, ids, raws, places, sum(map(len, raws)), block))
 
     def _decode_each(self, lines: Sequence[Line]) -> tuple[RowBatch, BadLine | None]:
         rows: list[_Row] = []
@@ -127,9 +127,10 @@ class RowDecoder:
         if not rows:
             return RowBatch([]), end
         features, signs, weights, ids, raws, places = map(list, zip(*rows, strict=True))
+        size = sum(map(_size, raws))
         if self._call is Call.LABEL:
-            return RowBatch([], signs, None, ids, (), places, sum(map(_size, raws))), end
-        return _tidy(RowBatch(features, signs, weights, ids, raws, places)), end
+            return RowBatch([], signs, None, ids, (), places, size), end
+        return _tidy(RowBatch(features, signs, weights, ids, raws, places, size)), end
 
     def _row(self, place: int, raw: bytes | msgspec.Raw | None) -> _Row:
         if raw is None:
@@ -176,12 +177,11 @@ class _Row(NamedTuple):
 
 
 def _tidy(rows: RowBatch) -> RowBatch:
-    """Leave out weights that are all 1 and ids where there are none; count the bytes."""
+    """Leave out weights that are all 1, and ids where there are none."""
     if set(rows.weights or ()) == {1.0}:
         rows.weights = None
     if not any(rows.ids or ()):
         rows.ids = None
-    rows.size = sum(map(_size, rows.lines))
     return rows
 
 

@@ -29,7 +29,7 @@ from aucstream_service.bodies.bodies import (
 from aucstream_service.bodies.decode_errors import located
 from aucstream_service.calls.learn_many import LearnMany
 from aucstream_service.calls.predict_many import PredictMany
-from aucstream_service.calls.scores import contributions, judge_known, score
+from aucstream_service.calls.scores import contributions, judge_known, non_finite_score, scores_of
 from aucstream_service.http.admission import require
 from aucstream_service.http.request_context import JSON, Exchange
 from aucstream_service.journal.commands import KeepOutcome, Kind, Mode
@@ -169,8 +169,10 @@ class HotCalls:
             kind = model.pipeline.engine.check_rows([features], model.kind)
         except AucstreamError as error:
             raise located(error) from None
-        scores, probabilities = score(model, [features])
-        return (scores[0], probabilities[0], model.seq), kind
+        pair = scores_of(model, [features])[0]
+        if pair is None:
+            raise non_finite_score()
+        return (*pair, model.seq), kind
 
 
 def _learned(learned: Learned) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 from collections.abc import Sequence
 from typing import IO
@@ -28,12 +27,11 @@ from aucstream_service.bodies.ndjson import FEW, STEP_ROWS
 from aucstream_service.bodies.readers import Bodies, Parts, form_and_skip
 from aucstream_service.bodies.row_decoder import form_of
 from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, answers_for, refusal_part
-from aucstream_service.calls.scores import score
+from aucstream_service.calls.scores import non_finite_score, scores_of
 from aucstream_service.errors.exceptions import (
     BodyTooLarge,
     Forbidden,
     InvalidBody,
-    NonFiniteScore,
     Overloaded,
     RowsRefused,
 )
@@ -106,8 +104,9 @@ class PredictMany:
                 async for part in parts:
                     features = self._features(part, model)
                     if features is not None:
-                        with contextlib.suppress(NonFiniteScore):
-                            write(answers.part(list(zip(*score(model, features), strict=True))))
+                        pairs = [pair for pair in scores_of(model, features) if pair is not None]
+                        if len(pairs) == len(part):
+                            write(answers.part(pairs))
                             continue
                     if isinstance(part, RowBatch):
                         assert part.as_lines is not None
@@ -136,7 +135,7 @@ class PredictMany:
             return part.features if form_of(part, model.pipeline, model.kind) is not None else None
         if model.kind != "named" or len(part) < FEW:
             return None
-        bodies = predict_bodies([bytes(raw or b"") for _, raw in part])
+        bodies = predict_bodies([raw if type(raw) is bytes else bytes(raw or b"") for _, raw in part])
         if bodies is None or any(body.explain or body.id is not None for body in bodies):
             return None
         features = [body.features for body in bodies]
@@ -197,29 +196,22 @@ class ScoredRows:
             rows.append(body)
             places.append((len(self.answers), place))
             self.answers.append(b"")
-        scores: list[float] = []
-        probabilities: list[float | None] = []
-        while rows and not scores:
-            try:
-                scores, probabilities = score(model, [body.features for body in rows])
-            except NonFiniteScore as error:
-                if places[0][1] < 0:
-                    error.errors[0]["pointer"] = f"/{-1 - places[error.rows[0]][1]}"
-                    raise
-                for row in reversed(error.rows):
-                    at, place = places[row]
-                    bad = BadLine(place, error)
-                    stop = row + 1 if self._mode is Mode.SKIP else len(rows)
-                    del rows[row:stop], places[row:stop]
-                    if self._mode is Mode.SKIP:
-                        self._refuse(bad, at)
-                    else:
-                        end = bad
-        for body, (at, place), value, probability in zip(rows, places, scores, probabilities, strict=True):
-            self.answers[at] = value, probability
-            if body.id is not None:
-                self._predictions.add(body.id, body.features, value, probability, model.seq)
-                self._places.append((at, place))
+        for body, (at, place), pair in zip(
+            rows, places, scores_of(model, [body.features for body in rows]) if rows else (), strict=True
+        ):
+            if pair is not None:
+                self.answers[at] = pair
+                if body.id is not None:
+                    self._predictions.add(body.id, body.features, *pair, model.seq)
+                    self._places.append((at, place))
+                continue
+            if place < 0:
+                raise non_finite_score(f"/{-1 - place}")
+            bad = BadLine(place, non_finite_score())
+            if self._mode is not Mode.SKIP:
+                end = bad  # it comes before a line that could not be read
+                break
+            self._refuse(bad, at)
         return end
 
     async def keep(self) -> None:

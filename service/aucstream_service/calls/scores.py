@@ -13,8 +13,10 @@ from aucstream_service.errors.exceptions import InvalidBody, NonFiniteScore
 from aucstream_service.journal.event_codec import Features
 from aucstream_service.models.model import Model
 
+Score = tuple[float, float | None]  # and its probability, unless the model is not calibrated
 
-def judge_known(model: Model, features: Features) -> tuple[float, float | None] | None:
+
+def judge_known(model: Model, features: Features) -> Score | None:
     """Return score and probability of a row whose names are all known; None of any other row."""
     if model.kind != "named" or type(features) is not dict:
         return None
@@ -24,18 +26,20 @@ def judge_known(model: Model, features: Features) -> tuple[float, float | None] 
     return pair[0] + 0.0, pair[1] if model.calibrated else None
 
 
-def score(model: Model, rows: Sequence[Features] | Block) -> tuple[list[float], list[float | None]]:
-    """Return scores and probabilities of checked rows."""
-    scores = (
-        model.pipeline.engine.score_block(rows) if isinstance(rows, Block) else model.pipeline.engine.score_rows(rows)
-    )
+def scores_of(model: Model, rows: Sequence[Features] | Block) -> list[Score | None]:
+    """Return score and probability of each checked row; None: its score is not a finite number."""
+    engine = model.pipeline.engine
+    scores = engine.score_block(rows) if isinstance(rows, Block) else engine.score_rows(rows)
     finite = np.isfinite(scores)
-    if not finite.all():
-        error = NonFiniteScore("score", "a finite number", pointer="")
-        error.rows = np.flatnonzero(~finite).tolist()
-        raise error
-    values: list[float] = (scores + 0.0).tolist()  # the journal keeps no negative zero
-    return values, model.pipeline.engine.probabilities(scores).tolist() if model.calibrated else [None] * len(values)
+    values = np.where(finite, scores, 0.0) + 0.0  # the journal keeps no negative zero
+    probabilities = engine.probabilities(values).tolist() if model.calibrated else [None] * len(values)
+    pairs: list[Score | None] = list(zip(values.tolist(), probabilities, strict=True))
+    return pairs if finite.all() else [pair if good else None for pair, good in zip(pairs, finite, strict=True)]
+
+
+def non_finite_score(row: str = "") -> NonFiniteScore:
+    """Return the error of a score that is not finite; `row` is the pointer to the row in the body."""
+    return NonFiniteScore("score", "a finite number", pointer=row)
 
 
 def contributions(model: Model, features: Features) -> dict[str, float]:

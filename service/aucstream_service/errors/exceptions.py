@@ -201,9 +201,7 @@ class WeightsUnavailable(ServiceError, problem="weights-unavailable"): ...
 
 
 class NonFiniteScore(ServiceError, problem="non-finite-score"):
-    """A score is not a finite number; `rows` are the positions of such scores in a block."""
-
-    rows: Sequence[int] = (0,)
+    """A score is not a finite number."""
 
 
 class Disconnected(Exception):
