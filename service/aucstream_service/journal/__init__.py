@@ -2,9 +2,11 @@
 
 What the journal is asked and answers are plain values (`commands.py`). `rules.py` is the whole table of what a
 call does by what is known of its id, as pure functions. `ids.py` has the two tables with exact counts: `ids`
-(learned or expired, bounded by count and age) and `pending` (what waits, bounded by the spec). `journal.py` joins
-them with events. `writer.py` is the one thread that writes: one transaction takes all that arrived while the last
-one was flushed, and single rows of one model that follow each other are one event.
+(learned or expired, bounded by count and age) and `pending` (what waits, bounded by the spec). `transaction.py`
+joins them with events, `event_codec.py` has the bytes of events, and `row_batch.py` the rows on their way into them.
+`journal.py` is the file: it opens, reads, commits and removes. `writer.py` is the one thread that writes: one
+transaction takes all that arrived while the last one was flushed, and single rows of one model that follow each other
+are one event.
 
 - A prediction is no event and gets no `seq`: it changes no model. Labels and expiries are events. An event's rows
   hold features, label, weight, and the score and probability given at prediction, so that a replay needs nothing

@@ -11,5 +11,8 @@
 - Records leave the journal early (on request, by age) only through `retention.py`, after a snapshot that was read
   again.
 
+`host.py` owns models and the order in which rows are applied. `registry.py` finds models and says what serves;
+`recovery.py` starts, `snapshotter.py` writes snapshots, `expiry.py` sweeps. `queued.py` is what waits to be applied.
+
 May import `bodies`, `journal`, `http`, `settings` and below.
 """

@@ -480,3 +480,13 @@ def test_a_line_that_a_lost_client_did_not_finish_is_not_learned(service: Runnin
         if service.describe(model)["seq"] == 3:
             break
     assert service.describe(model)["seq"] == 3
+
+
+def test_rows_before_a_bad_line_decide_the_form_of_the_rows_of_a_new_model(service: Running) -> None:
+    service.create("form", encoder={"kind": "hashing", "bits": 8})
+    body = b'{"features":[1.0,2.0],"label":true}\n{"features":[1.0,"x"],"label":true}\n'
+    answer = service.raw("/v1/models/form/learn-many", body, NDJSON)
+    assert (answer.status_code, answer.json()["accepted"]) == (422, 1)
+    answer = service.post("form", "learn-one", {"features": {"a": 1.0}, "label": True})
+    assert problem(answer, 422, "invalid-features")["errors"][0]["pointer"] == "/features"
+    service.http.delete("/v1/models/form")
