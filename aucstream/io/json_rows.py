@@ -35,7 +35,7 @@ FEW, MOST_ROWS = 32, 8_192  # rows of a call
 MOST_ENTRIES = 1 << 20  # of the matrix made for one call
 # What is tried costs or saves about so many times what a line costs that is passed over. Nothing is tried on credit:
 # where every line has another shape, it adds a tenth to the time that the JSON reader needs.
-TAKEN, FAILED, LEARNED, MOST_SAVED = 6, -30, -300, 900
+GAIN, FAILED, LEARNED, MOST_SAVED = 6, -30, -300, 900
 
 _read_lines: Callable[..., None] = json_rows.read_lines
 # of lines that are known to be JSON
@@ -156,7 +156,7 @@ class JsonRows:
             self._book(FAILED)
         else:
             self._failed = 0
-            self._book(FAILED + TAKEN * len(rows))
+            self._book(FAILED + GAIN * len(rows))
         return rows
 
     def _book(self, saved: int) -> None:

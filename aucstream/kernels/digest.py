@@ -201,10 +201,10 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 def _global_positions(code: CodeType) -> set[int]:
     """Return where in `co_names` the names stand that are read from the globals (`dis`: ten times as long)."""
-    found, extended, text = set(), 0, code.co_code
+    positions, extended, text = set(), 0, code.co_code
     for operation, argument in zip(text[::2], text[1::2], strict=True):
         argument |= extended
         extended = argument << 8 if operation == dis.EXTENDED_ARG else 0
         if operation == _LOAD_GLOBAL:
-            found.add(argument >> 1)  # the lowest bit: a call follows
-    return found
+            positions.add(argument >> 1)  # the lowest bit: a call follows
+    return positions

@@ -163,11 +163,12 @@ class _DigestCache(FunctionCache):
 
 def _check_counts_nothing(result: Any) -> None:
     """Raise TypeError where a function of `jit` was compiled that returns an array or is given a new one: it would leak."""
-    found = result.type_annotation
+    annotation = result.type_annotation
     calls = [
         call.return_type
-        for said, call in found.calltypes.items()
-        if getattr(said, "op", "") == "call" and isinstance(found.typemap[said.func.name], _types.Dispatcher)
+        for expression, call in annotation.calltypes.items()
+        if getattr(expression, "op", "") == "call"
+        and isinstance(annotation.typemap[expression.func.name], _types.Dispatcher)
     ]
     if any(map(_has_array, (result.signature.return_type, *calls))):
         raise TypeError(f"{result.fndesc.qualname}: arrays come from, and go to, functions of `jit_allocating` only")

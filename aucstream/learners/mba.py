@@ -28,10 +28,10 @@ from aucstream.learners._families.pair_moments import (
     EVENTS,
     GAIN,
     GLOBAL,
-    KEPT,
     LAST,
     PAIRS,
     SEEN,
+    SKETCHED,
     TOUCHED,
     USED,
     WIDEST,
@@ -457,10 +457,10 @@ class MBA(Learner):
         mean[:] = gap if mine_now == 0.0 else mean + other_now / n * gap
         square += other_faded * placed(other._field(f"square_{_CLASSES[c]}")) + share * gap * gap
         fed = [(gap, share)]
-        fed += [(placed(other._field("table")[:, c * room + k]), other_faded) for k in range(int(theirs[KEPT + c]))]
+        fed += [(placed(other._field("table")[:, c * room + k]), other_faded) for k in range(int(theirs[SKETCHED + c]))]
         for row, factor in fed:
-            size = int(scalars[KEPT + c])
-            scalars[KEPT + c] = sketch.feed(table, c * room, room, size, row, math.sqrt(factor))
+            size = int(scalars[SKETCHED + c])
+            scalars[SKETCHED + c] = sketch.feed(table, c * room, room, size, row, math.sqrt(factor))
         self._recounted(other, c, n)
 
     def _take_pairs(self, other: Self, columns: Ints, placed: Callable[[Floats], Floats]) -> None:

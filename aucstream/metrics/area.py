@@ -19,12 +19,12 @@ from aucstream.metrics.base import (
     checked_window,
     curve,
     delong_error,
+    drained,
     label_of,
     labels_array,
     quantile_of,
     score_of,
     scores_array,
-    taken,
 )
 from aucstream.metrics.stream import Stream
 from aucstream.metrics.window import Window
@@ -115,7 +115,7 @@ class Area(Exclusive):
     def _gather(self) -> None:
         """Put the single rows behind the arrays."""
         if self._rows:
-            labels, scores = zip(*taken(self._rows), strict=True)
+            labels, scores = zip(*drained(self._rows), strict=True)
             self._arrays.append((np.array(labels, dtype=np.uint8), np.array(scores, dtype=np.float64)))
             self._room -= len(labels)
 

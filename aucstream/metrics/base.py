@@ -85,11 +85,11 @@ def labels_array(labels: Any, n: int) -> Labels:
     return (signs_of(labels, n) > 0).astype(np.uint8)
 
 
-def taken(rows: list[Any]) -> list[Any]:
+def drained(rows: list[Any]) -> list[Any]:
     """Return all rows of a list and take them out of it; rows that other threads append meanwhile stay in it."""
-    held = rows[:]
-    del rows[: len(held)]
-    return held
+    batch = rows[:]
+    del rows[: len(batch)]
+    return batch
 
 
 def checked_window(where: str, window: object) -> int:

@@ -19,13 +19,13 @@ from aucstream.metrics.base import (
     Roc,
     curve,
     delong_error,
+    drained,
     label_of,
     labels_array,
     quantile_of,
     score_of,
     scores_array,
     state_array,
-    taken,
 )
 from aucstream.metrics.contract import RankingMetric
 
@@ -104,7 +104,7 @@ class FadingAUC(RankingMetric):
     @exclusive
     def _flush(self) -> None:
         if self._rows:
-            labels, scores = zip(*taken(self._rows), strict=True)
+            labels, scores = zip(*drained(self._rows), strict=True)
             self._add(np.array(labels, dtype=np.uint8), np.array(scores, dtype=np.float64))
 
     def _add(self, labels: Labels, scores: Floats) -> None:

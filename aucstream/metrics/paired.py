@@ -19,13 +19,13 @@ from aucstream.metrics.base import (
     Roc,
     checked_window,
     curve,
+    drained,
     label_of,
     labels_array,
     quantile_of,
     score_of,
     scores_array,
     state_array,
-    taken,
 )
 from aucstream.metrics.window import Window
 
@@ -102,7 +102,7 @@ class PairedAUC(Exclusive):
     @exclusive
     def _flush(self) -> None:
         if self._rows:
-            labels, a, b = zip(*taken(self._rows), strict=True)
+            labels, a, b = zip(*drained(self._rows), strict=True)
             self._add(np.array(labels, dtype=np.uint8), np.array(a), np.array(b))
 
     def _add(self, labels: Labels, a: Floats, b: Floats) -> None:

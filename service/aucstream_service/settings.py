@@ -163,9 +163,9 @@ class Settings(BaseSettings):
         """Raise StartRefused if the process must not start like this; `keys`: there are API keys."""
         concurrency = os.environ.get("WEB_CONCURRENCY", "1").strip() or "1"
         if self.workers != 1 or concurrency != "1":
-            told = f"workers={self.workers}" if self.workers != 1 else f"WEB_CONCURRENCY={concurrency}"
+            setting = f"workers={self.workers}" if self.workers != 1 else f"WEB_CONCURRENCY={concurrency}"
             raise StartRefused(
-                f"one worker, got {told}: one process owns a data directory and holds its models in memory; "
+                f"one worker, got {setting}: one process owns a data directory and holds its models in memory; "
                 "several workers would each learn a different part of the stream"
             )
         if self.drain > self.shutdown_seconds / 2:

@@ -168,7 +168,7 @@ class Warmup:
         self.rows = 0
         self.positives = 0
         self.entries = 0
-        self._kept: list[Block] = []
+        self._blocks: list[Block] = []
 
     @property
     def full(self) -> bool:
@@ -180,7 +180,7 @@ class Warmup:
         filled = int(np.searchsorted(block.indptr, block.indptr[start] + MOST_ENTRIES - self.entries))
         return block.rows(start, min(len(block), start + self.warmup - self.rows, filled))
 
-    def keep(self, block: Block) -> Floats:
+    def append(self, block: Block) -> Floats:
         """Keep a copy of labelled rows; return the score of each (n,): 0, or NaN where it was skipped as wild."""
         n = len(block)
         scores = np.zeros(n)
@@ -196,7 +196,7 @@ class Warmup:
                 indices = np.tile(np.arange(block.width, dtype=np.int64), len(block))
             else:
                 indices = block.indices.copy()
-            self._kept.append(
+            self._blocks.append(
                 Block(
                     block.indptr.copy(),
                     indices,
@@ -212,9 +212,9 @@ class Warmup:
             self.positives += int((block.y > 0.0).sum())
         return scores
 
-    def held(self) -> list[Block]:
+    def blocks(self) -> list[Block]:
         """Return the kept rows in order, one block for each run of rows of one form."""
-        return [joined(list(run)) for _, run in itertools.groupby(self._kept, key=lambda block: block.form)]
+        return [joined(list(run)) for _, run in itertools.groupby(self._blocks, key=lambda block: block.form)]
 
     def fix(self, map_: Fittable, encoder: Encoder, scaling: Scaling) -> Fixed:
         """Set the fresh `scaling`, then fit the map, on the kept rows, and forget them.
@@ -222,7 +222,7 @@ class Warmup:
         The columns that the map sees are those in which a kept row is not 0, in the order of their names,
         and the first `max_columns` of them.
         """
-        blocks = self.held()
+        blocks = self.blocks()
         seen = np.zeros(encoder.width, dtype=bool)
         for block in blocks:
             assert block.indices is not None
@@ -243,28 +243,28 @@ class Warmup:
             rows = [block.with_values(scaling.forward(block, kinds)[0]) for block in rows]
         self.fixed = Fixed(type(map_), place, kinds, scaling, map_._fitted(joined(rows), columns.size))
         self.rows = self.positives = self.entries = 0
-        self._kept = []
+        self._blocks = []
         return self.fixed
 
     # -- copies and snapshots ------------------------------------------------------------------------
 
     def mark(self) -> tuple[Any, ...]:
         """Return a mark for `rewind`; kept rows are never written to, so it costs nothing."""
-        return self.fixed, self.rows, self.positives, self.entries, list(self._kept)
+        return self.fixed, self.rows, self.positives, self.entries, list(self._blocks)
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to a mark."""
-        self.fixed, self.rows, self.positives, self.entries, self._kept = mark
+        self.fixed, self.rows, self.positives, self.entries, self._blocks = mark
 
     def state_dict(self) -> tuple[Arrays, dict[str, Any]]:
         """Return (arrays, meta)."""
         if self.fixed is not None:
             return self.fixed.state_dict()
-        if not self._kept:
+        if not self._blocks:
             return {}, {}
-        rows = joined(self._kept)
+        rows = joined(self._blocks)
         assert rows.indices is not None
-        forms = np.concatenate([np.full(len(block), block.form, dtype=np.uint8) for block in self._kept])
+        forms = np.concatenate([np.full(len(block), block.form, dtype=np.uint8) for block in self._blocks])
         return {
             "kept.indptr": rows.indptr,
             "kept.indices": rows.indices,
@@ -288,7 +288,7 @@ class Warmup:
             edges = [0, *(np.flatnonzero(np.diff(forms)) + 1).tolist(), forms.size]
             for a, b in itertools.pairwise(edges):
                 part = rows.rows(a, b)
-                self._kept.append(dataclasses.replace(part, form=Form(int(forms[a]))))
+                self._blocks.append(dataclasses.replace(part, form=Form(int(forms[a]))))
             self.rows, self.positives, self.entries = len(rows), int((rows.y > 0.0).sum()), rows.values.size
 
 
@@ -318,7 +318,7 @@ class Mapped:
         start = 0
         while start < len(block) and warmup.fixed is None:
             part = warmup.next_part(block, start)
-            scores[start : start + len(part)] = warmup.keep(part)
+            scores[start : start + len(part)] = warmup.append(part)
             start += len(part)
             if warmup.full:
                 self.end_warmup(scaler)
@@ -331,14 +331,14 @@ class Mapped:
     def end_warmup(self, scaler: str | None) -> None:
         """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
         if self.warmup.rows:
-            blocks = self.warmup.held()
+            blocks = self.warmup.blocks()
             self._fit(scaler)
             for block in blocks:
                 self.learn(block, scaler)
 
     def look_at(self, block: Block, scaler: str | None) -> None:
         """Fit the map on these rows, and learn none."""
-        self.warmup.keep(block)
+        self.warmup.append(block)
         if self.warmup.rows:
             self._fit(scaler)
 

@@ -70,7 +70,7 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
 
     def _reset(self) -> None:
         self._encoder = Vocabulary()
-        self._kept = Warmup(self.warmup)
+        self._first_rows = Warmup(self.warmup)
 
     # -- what a map gives ----------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
 
     def partial_fit(self, X: Any) -> Self:
         """Keep the rows of an array (n, d), dense or sparse, in order; the same as the loop."""
-        if self._kept.fixed is not None:
+        if self._first_rows.fixed is not None:
             checked_array(X)
         else:
             self._take(array_block(self._encoder, X, learn=True))
@@ -151,37 +151,37 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         self._reset()
         self._encoder.columns(block.width, learn=True)
         self._keep(block.rows(0, min(len(block), MOST_ROWS)))
-        if self._kept.rows:
+        if self._first_rows.rows:
             self._fix()
         return self
 
     def _learn(self, rows: Sequence[Mapping[Any, Any]]) -> None:
         check_dicts(self._encoder, rows)
-        if self._kept.fixed is None:
+        if self._first_rows.fixed is None:
             self._take(dict_block(self._encoder, rows, learn=True))
 
     def _take(self, block: Block) -> None:
         start = 0
-        while start < len(block) and self._kept.fixed is None:
-            part = self._kept.next_part(block, start)
+        while start < len(block) and self._first_rows.fixed is None:
+            part = self._first_rows.next_part(block, start)
             self._keep(part)
             start += len(part)
-            if self._kept.full:
+            if self._first_rows.full:
                 self._fix()
 
     def _keep(self, block: Block) -> None:
         ones = np.ones(len(block))
-        self._kept.keep(Block(block.indptr, block.indices, block.values, ones, ones, block.width, block.form))
+        self._first_rows.append(Block(block.indptr, block.indices, block.values, ones, ones, block.width, block.form))
 
     def _fix(self) -> None:
-        self._kept.fix(self, self._encoder, Scaling(standard=False))
+        self._first_rows.fix(self, self._encoder, Scaling(standard=False))
 
     # -- transforming --------------------------------------------------------------------------------
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the features, named 0, 1, 2, …; nothing before the map is fitted. Changes nothing."""
         check_dicts(self._encoder, [x])
-        fixed = self._kept.fixed
+        fixed = self._first_rows.fixed
         if fixed is None:
             return {}
         return dict(enumerate(fixed.forward_row(*self._encoder.look_up(x)).tolist()))
@@ -199,7 +199,7 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         return self._mapped(array_block(self._encoder, X, learn=False))
 
     def _mapped(self, block: Block) -> np.ndarray:
-        fixed = self._kept.fixed
+        fixed = self._first_rows.fixed
         if fixed is None:
             return np.empty((len(block), 0))
         return fixed.forward(block).values.reshape(len(block), fixed.features)

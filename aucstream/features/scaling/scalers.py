@@ -24,10 +24,10 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
 
     def __init__(self) -> None:
         self._gate = Gate()
-        self._scaling = self._made()
+        self._scaling = self._new_scaling()
         self._encoder = Vocabulary()
 
-    def _made(self) -> Scaling:
+    def _new_scaling(self) -> Scaling:
         raise NotImplementedError
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
@@ -127,7 +127,7 @@ class Standardize(Scaler):
         self.with_mean = with_mean
         super().__init__()
 
-    def _made(self) -> Scaling:
+    def _new_scaling(self) -> Scaling:
         return Scaling(standard=True, center=self.with_mean)
 
 
@@ -139,14 +139,14 @@ class BoundedNorm(Scaler):
     schedule of `Standardize`.
     """
 
-    def _made(self) -> Scaling:
+    def _new_scaling(self) -> Scaling:
         return Scaling(standard=False, norm="bounded")
 
 
 class UnitNorm(Scaler):
     """Divide a row by its l2 norm; a row of zeros stays."""
 
-    def _made(self) -> Scaling:
+    def _new_scaling(self) -> Scaling:
         return Scaling(standard=False, norm="l2")
 
 
@@ -164,7 +164,7 @@ class AutoScale(Scaler):
 
     resolved: str | None = None
 
-    def _made(self) -> Scaling:
+    def _new_scaling(self) -> Scaling:
         return Scaling(standard=True, norm="bounded")
 
     def _take(self, block: Block) -> None:

@@ -52,7 +52,7 @@ class Scaling:
         self.columns = np.zeros((0, kernel.WIDE))
         self._kind = _KINDS[norm]
         self._row = np.empty(0)
-        self._kept = np.empty(kernel.SIZE)
+        self._undo = np.empty(kernel.SIZE)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -118,11 +118,11 @@ class Scaling:
 
         None, and nothing changed, where the applied values change before this row.
         """
-        row, undo = self._row, self._kept
+        row, undo = self._row, self._undo
         if row.size != x.size:
             row = self._row = np.empty(x.size)
         if undo.size < kernel.SIZE + kernel.ESTIMATES * x.size:
-            undo = self._kept = np.empty(kernel.SIZE + kernel.ESTIMATES * x.size)
+            undo = self._undo = np.empty(kernel.SIZE + kernel.ESTIMATES * x.size)
         take = _TAKE_ROW.dense if idx is None else _TAKE_ROW.sparse
         fits = take(idx, x, self.standard, self.center, self._kind, kinds, self.columns, self.s, row, undo)
         return row if fits else None
@@ -130,14 +130,14 @@ class Scaling:
     def scaled_row(self, reader: Reader, kinds: np.ndarray) -> ScaledRow:
         """Return what compiled calls of one dict need to scale its row; see `native.scaled_dicts`."""
         room = reader.val.size
-        out, self._kept = np.empty(room), np.empty(kernel.SIZE + kernel.ESTIMATES * room)
-        values = (self.standard, self.center, self._kind, kinds, self.columns, self.s, out, self._kept)
+        out, self._undo = np.empty(room), np.empty(kernel.SIZE + kernel.ESTIMATES * room)
+        values = (self.standard, self.center, self._kind, kinds, self.columns, self.s, out, self._undo)
         limit = len(self.columns) if self.standard else NO_LIMIT
         return ScaledRow(Arguments(values, reader.address, limit), out, limit)
 
     def give_back(self, idx: Ints | None, x: Floats) -> None:
         """Undo the last `take_row`, whose row was skipped."""
-        kernel.give_back(idx, x.size, self.standard, self.columns, self.s, self._kept)
+        kernel.give_back(idx, x.size, self.standard, self.columns, self.s, self._undo)
 
     def change(self, row: Block, kinds: np.ndarray) -> UnitChange:
         """Take one row into the estimates and make them the applied values; return what changed."""

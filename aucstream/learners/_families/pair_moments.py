@@ -9,7 +9,7 @@ from aucstream.kernels.rows.finite import all_finite
 
 # layout of State.scalars; two entries mean negatives, positives. N: weight of the rows in the sums, where a
 # row of weight c counts GAIN c: the gain grows by 1/rho at each decay, so that forgetting touches no sum.
-N, GAIN, TOUCHED, CENTRED, EVENTS, LAST, USED, PAIRS, KEPT, SEEN = 0, 2, 4, 6, 8, 9, 10, 11, 12, 14
+N, GAIN, TOUCHED, CENTRED, EVENTS, LAST, USED, PAIRS, SKETCHED, SEEN = 0, 2, 4, 6, 8, 9, 10, 11, 12, 14
 SIZE = 16
 CLASS, GLOBAL = 0, 1
 AUTO = -1.0  # lam2

@@ -18,7 +18,17 @@ from aucstream.kernels.moments.quadratic import elastic_net_of_product, ridge
 from aucstream.kernels.rows.arrival import count_example
 from aucstream.kernels.rows.linear import dot, norm
 from aucstream.learners._base.state import Fixed, Program, Scratch, Table, Unit, Vector
-from aucstream.learners._families.pair_moments import KEPT, SIZE, N, admitted, count_event, due, mark_used, penalty, put
+from aucstream.learners._families.pair_moments import (
+    SIZE,
+    SKETCHED,
+    N,
+    admitted,
+    count_event,
+    due,
+    mark_used,
+    penalty,
+    put,
+)
 
 
 @jit_allocating
@@ -31,7 +41,7 @@ def solve(
     w = F (F'F + lam2 I)^-1 e: a system of the sketches' size (Woodbury).
     """
     room = table.shape[1] // 2
-    kept_neg, kept_pos = np.int64(scalars[KEPT]), np.int64(scalars[KEPT + 1])
+    kept_neg, kept_pos = np.int64(scalars[SKETCHED]), np.int64(scalars[SKETCHED + 1])
     size = kept_neg + kept_pos + 1
     root_neg, root_pos = math.sqrt(scalars[N]), math.sqrt(scalars[N + 1])
     columns = np.flatnonzero(used)
@@ -102,8 +112,8 @@ def step(
     if rest > 0.0:
         for j in range(gap.size):
             square[j] += rest * gap[j] * gap[j]
-        size = np.int64(scalars[KEPT + c])
-        scalars[KEPT + c] = sketch.feed(table, c * room, room, size, gap, math.sqrt(rest))
+        size = np.int64(scalars[SKETCHED + c])
+        scalars[SKETCHED + c] = sketch.feed(table, c * room, room, size, gap, math.sqrt(rest))
     if solving and due(scalars):
         solve(
             table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator,

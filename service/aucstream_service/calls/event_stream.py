@@ -125,9 +125,9 @@ class EventStream(Response):
         """Return why the stream must end, None while it goes on."""
         if self._streams.ending:
             return b"stopping"
-        there = self._streams.host.models.get(self._model.name)
-        if there is not self._model:
-            return b"deleted" if there is None else b"replaced"
+        current = self._streams.host.models.get(self._model.name)
+        if current is not self._model:
+            return b"deleted" if current is None else b"replaced"
         if not self._admitted():
             return b"revoked"
         return None

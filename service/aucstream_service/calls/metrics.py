@@ -33,24 +33,24 @@ OUTCOMES = tuple(name for name in Counts.__dataclass_fields__ if name != "refuse
 Labels = tuple[str, ...]
 
 
-def _counter(name: str, told: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
-    family = CounterMetricFamily(name, told, labels=labels)
+def _counter(name: str, help_text: str, labels: Labels, samples: Iterable[tuple[Labels, float]]) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
     return family
 
 
-def _gauge(name: str, told: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
+def _gauge(name: str, help_text: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
     """Return a gauge; what is not defined yet has no sample."""
-    family = GaugeMetricFamily(name, told, labels=labels)
+    family = GaugeMetricFamily(name, help_text, labels=labels)
     for values, value in samples:
         if value is not None:
             family.add_metric(values, value)
     return family
 
 
-def _info(name: str, told: str, values: dict[str, str]) -> Metric:
-    return InfoMetricFamily(name, told, value=values)
+def _info(name: str, help_text: str, values: dict[str, str]) -> Metric:
+    return InfoMetricFamily(name, help_text, value=values)
 
 
 def _one(value: float | None) -> list[tuple[Labels, float | None]]:
@@ -89,7 +89,7 @@ class ServiceCollector(Collector):
             {"level": host.settings.durability},
         )
         yield _gauge("aucstream_ready", "1: replayed, warm, journal writable, not stopping.", (), _one(host.is_ready))
-        yield _gauge("aucstream_draining", "1: told to stop.", (), _one(host.draining))
+        yield _gauge("aucstream_draining", "1: help_text to stop.", (), _one(host.draining))
         yield _gauge("aucstream_models", "Models there are.", (), _one(len(host.models)))
         yield _gauge(
             "aucstream_queue_rows", "Rows waiting for the journal or to be applied.", (), _one(host.waiting_rows)
@@ -236,8 +236,8 @@ def _snapshot_seq(model: Model) -> float | None:
     return model.snapshot_seq if model.snapshot_seq >= 0 else None
 
 
-def _histogram(name: str, told: str, histogram: Histogram) -> Metric:
-    family = HistogramMetricFamily(name, told, labels=())
+def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(name, help_text, labels=())
     family.add_metric((), list(histogram.buckets()), histogram.sum)
     return family
 
@@ -253,5 +253,5 @@ class Metrics:
     def text(self, accept: str) -> tuple[bytes, str]:
         """Return the text and its content type: Prometheus, or OpenMetrics where the header asks for it."""
         encoder, kind = choose_encoder(accept)
-        found: Any = encoder(self.registry)
-        return bytes(found), kind
+        text: Any = encoder(self.registry)
+        return bytes(text), kind

@@ -59,30 +59,30 @@ class Check:
         return DAMAGED if damage else SOUND
 
     def _journal(self, db: apsw.Connection) -> None:
-        found: list[str] = self.report["journal"]
+        damage: list[str] = self.report["journal"]
         log = self.directory.journal.with_name(f"{self.directory.journal.name}-wal")
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        there = wal.read(log.read_bytes()) if log.exists() else None
-        if there is not None and wal.lost(there, max(frames, 0)):
-            found.append(f"{log.name}: commits lie behind a damaged place")
+        log_frames = wal.read(log.read_bytes()) if log.exists() else None
+        if log_frames is not None and wal.lost(log_frames, max(frames, 0)):
+            damage.append(f"{log.name}: commits lie behind a damaged place")
         try:
             for row in db.execute(f"PRAGMA integrity_check({MOST})"):
                 if row[0] != "ok":
-                    found += str(row[0]).splitlines()
+                    damage += str(row[0]).splitlines()
             versions = [str(row[0]) for row in db.execute("SELECT value FROM meta WHERE key = 'versions'")]
             self.report["versions"] = " ".join(versions).split()
-            records = self._registry(db, found)
+            records = self._registry(db, damage)
             for record in records:
                 self.report["models"].append(self._model(db, record))
         except apsw.Error as error:
-            found.append(f"{type(error).__name__}: {error}")
+            damage.append(f"{type(error).__name__}: {error}")
 
-    def _registry(self, db: apsw.Connection, found: list[str]) -> list[ModelRecord]:
+    def _registry(self, db: apsw.Connection, damage: list[str]) -> list[ModelRecord]:
         records = []
         columns = ", ".join(checksums.COVERED["models"])
         for *values, checksum in db.execute(f"SELECT {columns}, checksum FROM models ORDER BY model"):
             if checksums.of_row(tuple(values)) != checksum:
-                found.append(f"models: the row of model {values[0]} is not the one that was written")
+                damage.append(f"models: the row of model {values[0]} is not the one that was written")
             if values[1] is not None:
                 records.append(ModelRecord(*values))
         return records
@@ -93,12 +93,16 @@ class Check:
         last = self._events(db, record, snapshots, damage)
         newest = max(snapshots, default=0)
         self._ids(db, record, max(last, newest, record.base_seq), damage)
-        told: dict[str, Any] = {"name": record.name, "number": record.model, "seq": max(last, newest, record.base_seq)}
-        told["snapshots"] = snapshots
+        report: dict[str, Any] = {
+            "name": record.name,
+            "number": record.model,
+            "seq": max(last, newest, record.base_seq),
+        }
+        report["snapshots"] = snapshots
         if self.replay and len(snapshots) > 1:
-            told["replay"] = self._replay(db, record, snapshots[-2:], damage)
-        told["damage"] = damage[:MOST]
-        return told
+            report["replay"] = self._replay(db, record, snapshots[-2:], damage)
+        report["damage"] = damage[:MOST]
+        return report
 
     def _snapshots(self, record: ModelRecord, damage: list[str]) -> list[int]:
         archive = Archive(self.directory.snapshots, 2)
@@ -189,15 +193,17 @@ class Check:
         except AucstreamError as error:
             return f"snapshot {newer} cannot be made again from {older}: {error}"
         arrays, meta = model.state()
-        there, told = archive.read(record.model, newer)
+        saved, saved_meta = archive.read(record.model, newer)
         same = (
             model.seq == newer
-            and arrays.keys() == there.keys()
-            and all(arrays[name].tobytes() == there[name].tobytes() for name in arrays)
-            and {**meta, "versions": 0} == {**told, "versions": 0}
+            and arrays.keys() == saved.keys()
+            and all(arrays[name].tobytes() == saved[name].tobytes() for name in arrays)
+            and {**meta, "versions": 0} == {**saved_meta, "versions": 0}
         )
         if not same:
-            damage.append(f"snapshot {newer} is not what a replay from {older} gives (versions {told.get('versions')})")
+            damage.append(
+                f"snapshot {newer} is not what a replay from {older} gives (versions {saved_meta.get('versions')})"
+            )
         return "equal" if same else "differs"
 
 
@@ -226,13 +232,13 @@ def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
         journal = Journal(new.journal, "disk", 1)
         journal.open()
         try:
-            told = _salvaged(old, journal)
+            result = _salvaged(old, journal)
         finally:
             journal.close()
         if old.keys.exists():
             shutil.copy2(old.keys, new.keys)
             new.files.sync_folder(new.path)
-        return told
+        return result
     except (apsw.Error, OSError) as error:
         raise StartRefused(f"to make {target}, got {error}") from error
     finally:
@@ -242,7 +248,7 @@ def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
 
 def _salvaged(old: DataDirectory, journal: Journal) -> tuple[list[str], bool]:
     archive = Archive(old.snapshots, 2)
-    told: dict[str, str] = {}
+    lines: dict[str, str] = {}
     names = archive.files.names(old.snapshots)
     for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
         for seq in reversed(archive.seqs(number)):
@@ -253,16 +259,16 @@ def _salvaged(old: DataDirectory, journal: Journal) -> tuple[list[str], bool]:
                 Model(ModelRecord(number, name, spec.canonical(), 0.0, 0, 0)).restore(arrays, meta)
             except (AucstreamError, OSError):
                 continue
-            if name not in told:  # a name used again has the higher number
-                told[name] = f"model {name}: as after seq {seq}"
+            if name not in lines:  # a name used again has the higher number
+                lines[name] = f"model {name}: as after seq {seq}"
                 seed = secrets.randbits(31)
                 journal.commit(
                     [CreateModel(name, spec.canonical(), time.time(), seed, data, seq, pending=spec.pending)]
                 )
             break
-    lost = [name for name in _names(old.journal) if name not in told]
-    told.update((name, f"model {name}: lost, no snapshot of it can be read") for name in lost)
-    return [told[name] for name in sorted(told)], not lost
+    lost = [name for name in _names(old.journal) if name not in lines]
+    lines.update((name, f"model {name}: lost, no snapshot of it can be read") for name in lost)
+    return [lines[name] for name in sorted(lines)], not lost
 
 
 def _names(path: Path) -> list[str]:

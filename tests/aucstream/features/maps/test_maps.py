@@ -102,7 +102,7 @@ def test_nystroem_equals_plain_numpy(bandwidth):
 
 def test_nystroem_is_the_kernel_at_the_landmarks():
     made = KMeansNystroem(landmarks=40, warmup=200, bandwidth=4.0).partial_fit(X)
-    centres = np.ascontiguousarray(made._kept.fixed.tables["centres"].T)
+    centres = np.ascontiguousarray(made._first_rows.fixed.tables["centres"].T)
     K = np.exp(-squares(centres, centres) / 4.0)
     features = made.transform(centres)
     assert np.abs(features @ features.T - K).max() < 1e-8
