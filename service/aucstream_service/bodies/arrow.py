@@ -47,7 +47,7 @@ FIELDS = {"id", "label", "weight"}  # columns that are no features
 NUMBER, ODD_NUMBER, BOOL, WORD, WORDS, NUMBERS = "number", "odd number", "bool", "word", "words", "numbers"
 FAST = {"id": {WORD}, "label": {NUMBER, BOOL}, "weight": {NUMBER}}
 
-_NAN, _INFINITY, _MINUS_INFINITY = map(msgspec.Raw, (b"NaN", b"Infinity", b"-Infinity"))  # refused, and told
+_NAN, _INFINITY, _MINUS_INFINITY = map(msgspec.Raw, (b"NaN", b"Infinity", b"-Infinity"))  # a message names them
 _encode = msgspec.json.Encoder().encode
 
 

@@ -1,4 +1,4 @@
-"""Lines of a body that comes in parts, each under a limit, with their numbers; as matrices where rows have one form."""
+"""Lines of a body that comes in parts, with their numbers; rows of one form come as a matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Accepts = Callable[[bytes], bool]
 
 
 class LineReader:
-    """Cut parts into lines; at most one line and one part are held.
+    """Cut parts into lines; at most one line and one part are in memory.
 
     A line over `limit` bytes comes as None in its place, and its rest is dropped as it comes.
     Blank lines are counted and left out.
@@ -36,7 +36,7 @@ class LineReader:
     ----------
     limit : int
     accepts : callable or None
-        Tells of a line whether others that differ from it in their numbers only may come as a matrix.
+        Returns whether a line, and those that differ from it only in their numbers, may come as a matrix.
     """
 
     def __init__(self, limit: int, accepts: Accepts | None = None) -> None:
@@ -108,7 +108,7 @@ class LineReader:
         return at + sum(map(len, lines)) + len(lines)
 
     def _plain(self, data: bytes, at: int) -> PlainRows | None:
-        """Return the plain rows from a place on; None: the line there is none."""
+        """Return the plain rows from a place on; None: the line at that place is not plain."""
         reader = self._reader
         rows = reader.read(data, at, PLAIN_ROWS)
         if rows is None:
@@ -147,7 +147,7 @@ def _lines_of(data: bytes, starts: np.ndarray, number: int) -> list[Line]:
 
 
 def accepts(call: Call, limits: RowLimits) -> Accepts | None:
-    """Return what tells whether a line is a good row, and those that differ from it in their numbers only, too."""
+    """Return a test of a line: it and the lines that differ from it only in their numbers are good rows."""
     if call is Call.LABEL:
         return None
 

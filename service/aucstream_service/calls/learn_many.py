@@ -162,7 +162,7 @@ class LearnMany:
             for future, places in in_flight:
                 try:
                     tally.count(await future, places)
-                except AucstreamError:  # the first error is the one to tell
+                except AucstreamError:  # the first error is answered
                     continue
             cause: AucstreamError = self.host.not_ready() if isinstance(raised, asyncio.CancelledError) else raised
             if isinstance(cause, BadLine):

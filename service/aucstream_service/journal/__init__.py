@@ -1,6 +1,6 @@
 """The journal: SQLite, the only durable truth for models, events, ids and waiting predictions.
 
-What the journal is asked and answers are plain values (`commands.py`). `rules.py` is the whole table of what a
+Commands and their outcomes are plain values (`commands.py`). `rules.py` is the whole table of what a
 call does by what is known of its id, as pure functions. `ids.py` has the two tables with exact counts: `ids`
 (learned or expired, bounded by count and age) and `pending` (what waits, bounded by the spec). `transaction.py`
 joins them with events, `event_codec.py` has the bytes of events, and `row_batch.py` the rows on their way into them.

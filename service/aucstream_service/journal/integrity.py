@@ -1,4 +1,4 @@
-"""Whether the journal's file can be trusted, looked at before anything is written; what to do where it cannot."""
+"""Checks of the journal's file before anything is written to it, and what to do where one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of an id: what a call does, by what is known of the id. Pure functions, the whole table.
+"""The life of an id: what a call does by the state of the id. Pure functions, the whole table.
 
 ======================  ==================  ==============================  ========================
 state of the id         predict             label                           learn (with features)

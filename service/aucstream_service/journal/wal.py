@@ -1,4 +1,4 @@
-"""What SQLite does not tell of its write-ahead log: commits that lie behind a damaged place.
+"""Commits of the write-ahead log that lie behind a damaged place, which SQLite does not report.
 
 SQLite reads the log up to the first frame whose checksum is wrong and forgets the rest, because a
 loss of power leaves such a tail: the frames of one transaction whose flush had not returned. When
@@ -25,7 +25,7 @@ class Log(NamedTuple):
 
 
 def read(data: bytes) -> Log | None:
-    """Return the frames of a log, None where there is none."""
+    """Return the frames of a log; None: the file holds no log."""
     if len(data) <= _HEADER.size or not any(data[: _HEADER.size]):
         return None  # frames without a header: nothing of it was ever flushed
     magic, _, page, _, *salts, first, second = _HEADER.unpack_from(data)

@@ -1,4 +1,4 @@
-"""What one model did since this process started, as plain numbers."""
+"""Counters of one model since the start of this process."""
 
 from __future__ import annotations
 

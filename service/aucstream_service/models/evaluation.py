@@ -1,4 +1,4 @@
-"""What a model's scores are worth: AUC over a window and in all, log loss and Brier score.
+"""Evaluation of a model's scores: AUC over a window and in all, log loss and Brier score.
 
 Everything here is a function of the rows in order, however they were cut into calls, so that a
 replay gives the same numbers to the last bit.

@@ -53,11 +53,11 @@ class Model:
         self.snapshot_tried = 0  # the seq at which a snapshot was last begun
         self.snapshot_at: float | None = None
         self.snapshot_failures = 0
-        self.summary: dict[str, Any] | None = None  # the newest evaluation that somebody asked for
+        self.summary: dict[str, Any] | None = None  # the newest evaluation that was requested
         self.summary_at = 0.0
         self._summary_seq = -1
         self.waiting: deque[QueuedRows] = deque()
-        self.skipped: set[int] = set()  # seqs whose step was skipped, until all who heard of their ids are answered
+        self.skipped: set[int] = set()  # seqs whose step was skipped, until every request that repeats them is answered
         self._skipped_ids: list[tuple[str, int]] = []  # the ids of those, and their seqs, until the journal knows
         self._releases: deque[tuple[int, list[int]]] = deque()  # after this seq nobody asks for these of `skipped`
         self._repeats: deque[tuple[commands.AppendOutcome, asyncio.Future[Learned]]] = (

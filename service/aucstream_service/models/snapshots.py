@@ -46,7 +46,7 @@ class Archive:
         return sorted(int(stem) for stem in stems if stem.isdigit())
 
     def written_at(self, model: int, seq: int) -> float | None:
-        """Return when a snapshot was written, None where there is none."""
+        """Return when a snapshot was written; None: no such snapshot exists."""
         return self.files.modified(self.path(model, seq))
 
     def write(self, model: int, seq: int, data: bytes) -> int | None:
@@ -56,7 +56,7 @@ class Archive:
         -------
         int or None
             The seq up to which the journal is not needed any more: that of the oldest kept
-            snapshot once `keep` of them are there.
+            snapshot once `keep` of them exist.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What is done with a spec before a model of it serves: its values are checked, its kernels compiled."""
+"""Before a model serves: the values of its spec are checked and its kernels are compiled."""
 
 from __future__ import annotations
 
