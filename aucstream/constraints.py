@@ -1,11 +1,13 @@
 """Bounds of parameters as data, inside `Annotated`: `R: Annotated[float, Gt(0)] = 30.0`.
 
-The constructor, assignment, `Pipeline` specs, the command line and the documentation all read the
-same declaration, and an error always has the same form.
+The constructor, assignment, `Pipeline` specs, the command line, the service and the documentation all read the
+same declaration, and an error always has the same form. A parameter that decides how much memory a model takes is
+declared with a `Size` besides: the service has a limit for each kind of size.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import operator
@@ -14,7 +16,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from aucstream.errors import InvalidParams
 
@@ -75,6 +77,31 @@ class InfinityAllowed:
     """Infinity is a value (`cap=inf` restores a paper's uncapped step)."""
 
 
+SizeKind = Literal["buffered rows", "warm-up rows", "directions", "features", "columns", "names", "bits"]
+SIZE_KINDS: tuple[SizeKind, ...] = get_args(SizeKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A parameter that memory grows with: `capacity: Annotated[int, Ge(1), Size("buffered rows")]`.
+
+    Attributes
+    ----------
+    kind : SizeKind
+        What it counts: rows that a learner keeps, of each class or in a window; rows that a map is fitted on;
+        directions of all features; features that a map makes; columns that it reads; names of a vocabulary; bits of
+        a hash.
+    numbers : int
+        Of directions: floats for each direction and feature.
+    where : (str, str) or None
+        Another parameter and its value: with any other value nothing grows.
+    """
+
+    kind: SizeKind
+    numbers: int = 0
+    where: tuple[str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """All that one parameter may be."""
@@ -84,6 +111,8 @@ class Rule:
     bounds: tuple[Bound, ...]
     words: tuple[str, ...]
     infinite: bool
+    default: Any = None
+    size: Size | None = None
 
     def expected(self) -> str:
         """Return the constraint in words."""
@@ -126,7 +155,7 @@ class Rule:
         return plain
 
 
-def _rule(hint: Any) -> Rule:
+def _rule(hint: Any, default: Any) -> Rule:
     marks: tuple[Any, ...] = ()
     optional = False
     if typing.get_origin(hint) is typing.Annotated:
@@ -144,7 +173,8 @@ def _rule(hint: Any) -> Rule:
         if isinstance(mark, OneOf):
             words = mark.words
     bounds = tuple(mark for mark in marks if isinstance(mark, Bound))
-    return Rule(hint, optional, bounds, words, any(isinstance(mark, InfinityAllowed) for mark in marks))
+    size = next((mark for mark in marks if isinstance(mark, Size)), None)
+    return Rule(hint, optional, bounds, words, any(isinstance(mark, InfinityAllowed) for mark in marks), default, size)
 
 
 def check_epochs(epochs: Any) -> int:
@@ -156,8 +186,17 @@ def check_epochs(epochs: Any) -> int:
 
 @cache
 def rules_of(cls: type) -> dict[str, Rule]:
-    """Return the rule of every constructor parameter of a parameter dataclass, in order."""
+    """Return the rule of every constructor parameter, in order.
+
+    Parameters
+    ----------
+    cls : type
+        A parameter dataclass, or a class whose constructor annotates its parameters.
+    """
     import dataclasses
 
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return {f.name: _rule(hints[f.name]) for f in dataclasses.fields(cls) if f.init}
+    if dataclasses.is_dataclass(cls):
+        hints = typing.get_type_hints(cls, include_extras=True)
+        return {f.name: _rule(hints[f.name], f.default) for f in dataclasses.fields(cls) if f.init}
+    hints = typing.get_type_hints(vars(cls)["__init__"], include_extras=True)
+    return {p.name: _rule(hints[p.name], p.default) for p in inspect.signature(cls).parameters.values()}

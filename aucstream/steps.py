@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from aucstream.constraints import rules_of
 from aucstream.errors import InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
@@ -12,6 +13,8 @@ from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.maps.maps import FeatureMap
 from aucstream.features.scaling.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
 from aucstream.learners._base.learner import Learner
+
+ENCODERS: dict[str, type[Encoder]] = {"vocabulary": Vocabulary, "hashing": Hashing}
 
 
 def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | None, Learner]:
@@ -56,11 +59,12 @@ def steps_of(name: str) -> list[Scaler]:
 def encoder_of(spec: Mapping[str, Any]) -> Encoder:
     """Return the encoder that `{"kind": …}` describes; every parameter is checked."""
     kind = spec.get("kind")
-    allowed = {"vocabulary": {"kind", "capacity"}, "hashing": {"kind", "bits"}}
-    if kind not in allowed:
+    cls = ENCODERS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
         raise InvalidParams("encoder.kind", "'vocabulary' | 'hashing'", kind)
-    unknown = set(spec) - allowed[kind]
+    allowed = {"kind", *rules_of(cls)}
+    unknown = set(spec) - allowed
     if unknown:
-        raise InvalidParams("encoder", f"only {', '.join(sorted(allowed[kind]))}", sorted(unknown)[0])
-    rest = {name: value for name, value in spec.items() if name != "kind"}
-    return Vocabulary(**rest) if kind == "vocabulary" else Hashing(**rest)
+        raise InvalidParams("encoder", f"only {', '.join(sorted(allowed))}", sorted(unknown)[0])
+    encoder: Encoder = cls(**{name: value for name, value in spec.items() if name != "kind"})
+    return encoder

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt, Lt
+from aucstream.constraints import Ge, Gt, Lt, Size
 from aucstream.kernels.jit import jit
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.pairs.buffers import extent
@@ -332,7 +332,7 @@ class CBR(Learner):
     covariance: Literal["diag", "full"] = "diag"
     C: Annotated[float, Gt(0)] = 2.0**-7
     eta: Annotated[float, Gt(0.5), Lt(1)] = 0.7
-    capacity: Annotated[int, Ge(1)] = 50
+    capacity: Annotated[int, Ge(1), Size("buffered rows")] = 50
     policy: Literal["reservoir", "fifo", "random"] = "fifo"
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
-from aucstream.constraints import Ge, Gt
+from aucstream.constraints import Ge, Gt, Size
 from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.kernels.moments import sketch
 from aucstream.kernels.pairs import buffers
@@ -143,7 +143,7 @@ class MBA(Learner):
     half_life: Annotated[float | None, Gt(0)] = None
     clock: Literal["class", "global"] = "class"
     moments: Literal["auto", "full", "diag", "sketch"] = "auto"
-    sketch_size: Annotated[int, Ge(1)] = 64
+    sketch_size: Annotated[int, Ge(1), Size("directions", numbers=4, where=("moments", "sketch"))] = 64
     sampled_pairs: Annotated[int | None, Ge(1)] = None
     seed: int | None = 0
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt
+from aucstream.constraints import Ge, Gt, Size
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, ROWS
 from aucstream.kernels.pairs import buffers
@@ -337,7 +337,7 @@ class MiniBatchAUC(Learner):
     loss: Literal["hinge", "squared"] = "hinge"
     eta0: Annotated[float, Gt(0)] = 1.0
     lam: Annotated[float, Ge(0)] = 1e-4
-    batch: Annotated[int, Ge(1)] = 100
+    batch: Annotated[int, Ge(1), Size("buffered rows")] = 100
     average: bool = True
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt
+from aucstream.constraints import Ge, Gt, Size
 from aucstream.kernels.jit import jit
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.pairs.buffers import extent
@@ -250,7 +250,7 @@ class OAM(Learner):
 
     update: Literal["seq", "gra"] = "seq"
     C: Annotated[float, Gt(0)] = 0.0625
-    capacity: Annotated[int, Ge(1)] = 100
+    capacity: Annotated[int, Ge(1), Size("buffered rows")] = 100
     policy: Literal["reservoir", "fifo", "random"] = "reservoir"
     weighting: Literal["none", "count"] = "none"
     average: bool = True

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats
-from aucstream.constraints import Ge, Gt
+from aucstream.constraints import Ge, Gt, Size
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.moments.moments import (
     add_full,
@@ -302,7 +302,7 @@ class OPAUC(Learner):
 
     eta: Annotated[float, Gt(0)] = 0.125
     lam: Annotated[float, Ge(0)] = 2.0**-10
-    rank: Annotated[int | None, Ge(1)] = None
+    rank: Annotated[int | None, Ge(1), Size("directions", numbers=2)] = None
     average: bool = False
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0

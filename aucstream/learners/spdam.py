@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt, Le
+from aucstream.constraints import Ge, Gt, Le, Size
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.pairs.window import ARRIVALS, SINCE, due, take, window_size
@@ -190,9 +190,9 @@ class SPDAM(Windowed):
     """
 
     lam: Annotated[float, Gt(0)] = 3e-3
-    batch: Annotated[int, Ge(1)] = 16
+    batch: Annotated[int, Ge(1), Size("buffered rows")] = 16
     passes: Annotated[float, Gt(0), Le(1000)] = 0.5
-    n_buffer: Annotated[int, Ge(2)] = 1000
+    n_buffer: Annotated[int, Ge(2), Size("buffered rows")] = 1000
     refresh_frac: Annotated[float, Gt(0), Le(1)] = 0.25
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt, Le
+from aucstream.constraints import Ge, Gt, Le, Size
 from aucstream.kernels.jit import jit, jit_allocating
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.pairs.buffers import extent
@@ -427,7 +427,7 @@ class VRSPAM(Windowed):
     beta: Annotated[float, Ge(0)] = 1e-4
     beta1: Annotated[float, Ge(0)] = 1e-5
     eta: Annotated[float, Gt(0)] = 0.25
-    n_buffer: Annotated[int, Ge(2)] = 1000
+    n_buffer: Annotated[int, Ge(2), Size("buffered rows")] = 1000
     refresh_frac: Annotated[float, Gt(0), Le(1)] = 0.5
     inner: Annotated[int, Ge(1)] = 1
     kappa: Annotated[float | None, Gt(0)] = None

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from aucstream.block import Ints
-from aucstream.constraints import Ge, Le, Rule
+from aucstream.constraints import Ge, Le, Size, rules_of
 from aucstream.errors import CannotMerge
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import Name
-
-_BITS = Rule(int, optional=False, bounds=(Ge(1), Le(28)), words=(), infinite=False)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -38,9 +36,9 @@ class Hashing(Encoder):
     Names are not kept, so `weights` by name is refused. `explain_one` names what is in the row it is given.
     """
 
-    def __init__(self, bits: int = 18) -> None:
+    def __init__(self, bits: Annotated[int, Ge(1), Le(28), Size("bits")] = 18) -> None:
         super().__init__()
-        self.bits: int = _BITS.checked("Hashing.bits", bits)
+        self.bits: int = rules_of(Hashing)["bits"].checked("Hashing.bits", bits)
         self.width = 1 << self.bits
         self.kinds = np.zeros(self.width, dtype=np.uint8)
 

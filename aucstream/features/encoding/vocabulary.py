@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from aucstream.block import Ints
-from aucstream.constraints import Ge, Rule
+from aucstream.constraints import Ge, Size, rules_of
 from aucstream.errors import CannotMerge, Description, InvalidBlock
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import NUMERIC, Name
 from aucstream.native.guard import COMPILED
 
 DEFAULT_CAPACITY = 1 << 20
-
-_CAPACITY = Rule(int, optional=False, bounds=(Ge(1),), words=(), infinite=False)
 
 
 class Vocabulary(Encoder):
@@ -46,9 +44,9 @@ class Vocabulary(Encoder):
     (one-hot names twice: they are looked up by name and string).
     """
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(self, capacity: Annotated[int, Ge(1), Size("names")] = DEFAULT_CAPACITY) -> None:
         super().__init__()
-        self.capacity: int = _CAPACITY.checked("Vocabulary.capacity", capacity)
+        self.capacity: int = rules_of(Vocabulary)["capacity"].checked("Vocabulary.capacity", capacity)
         self.most = self.capacity
         self._advice = "the vocabulary's capacity"
         self.width = 0

@@ -12,7 +12,7 @@ import numpy as np
 from river import base
 
 from aucstream.block import Block, Floats
-from aucstream.constraints import Ge, Le, rules_of
+from aucstream.constraints import Ge, Le, Size, rules_of
 from aucstream.errors import InvalidParams
 from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -31,8 +31,9 @@ ITERATIONS = 10  # of Lloyd's algorithm
 NULL = 1e-10  # eigenvalues up to this share of the largest are left out
 FLAT = 1e-200  # a spread below this is none at all: the bandwidth is then 1
 
-Size = Annotated[int, Ge(1), Le(1 << 20)]
-Rows = Annotated[int, Ge(1), Le(MOST_ROWS)]
+Features = Annotated[int, Ge(1), Le(1 << 20), Size("features")]
+Columns = Annotated[int, Ge(1), Le(1 << 20), Size("columns")]
+Rows = Annotated[int, Ge(1), Le(MOST_ROWS), Size("warm-up rows")]
 Bandwidth = Annotated[float | None, Ge(1e-100), Le(1e100)]
 Seed = Annotated[int | None, Ge(0)]
 
@@ -119,7 +120,8 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
 
     @classmethod
     def _size_name(cls) -> str:
-        return "landmarks" if "landmarks" in cls._parameters else "components"
+        """Return the parameter that says how many features it makes."""
+        return next(name for name, rule in rules_of(cls).items() if rule.size and rule.size.kind == "features")
 
     def _check_room(self, widest: tuple[int, str] | None) -> None:
         """Raise InvalidParams where a learner that holds at most so many features cannot take this map's."""
@@ -246,10 +248,10 @@ class KMeansNystroem(FeatureMap):
     >>> model = Pipeline(AutoScale(), KMeansNystroem(landmarks=20, warmup=200), PSAM())
     """
 
-    landmarks: Size = 100
+    landmarks: Features = 100
     warmup: Rows = 1000
     bandwidth: Bandwidth = None
-    max_columns: Size = 10_000
+    max_columns: Columns = 10_000
     seed: Seed = 0
 
     _row = RowCall(kernel.kernel_row, float)
@@ -313,10 +315,10 @@ class RandomFourier(FeatureMap):
     .. [1] Rahimi, Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
     """
 
-    components: Size = 500
+    components: Features = 500
     warmup: Rows = 1000
     bandwidth: Bandwidth = None
-    max_columns: Size = 10_000
+    max_columns: Columns = 10_000
     seed: Seed = 0
 
     _row = RowCall(kernel.cosine_row, float)
@@ -359,7 +361,7 @@ class RandomThresholds(FeatureMap):
     Time O(components + nnz) a row.
     """
 
-    components: Size = 500
+    components: Features = 500
     warmup: Rows = 1000
     seed: Seed = 0
 
@@ -402,9 +404,9 @@ class RandomNetwork(FeatureMap):
     first. Names that no row of the warm-up had, or had only as 0, count 0. Time O(components nnz) a row.
     """
 
-    components: Size = 500
+    components: Features = 500
     warmup: Rows = 1000
-    max_columns: Size = 10_000
+    max_columns: Columns = 10_000
     seed: Seed = 0
 
     _row = RowCall(kernel.tanh_row)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Gt
+from aucstream.constraints import Ge, Gt, Size
 from aucstream.kernels.pairs import buffers, sampled_pairs
 from aucstream.kernels.pairs.sampled_pairs import (
     ACOUNT,
@@ -57,7 +57,7 @@ class SampledPairs(Learner):
     askip: Annotated[int, Ge(1)] = 1
     fresh: Annotated[int, Ge(0)] = 5
     replay: Annotated[int, Ge(0)] = 0
-    capacity: Annotated[int, Ge(1)] = 1000
+    capacity: Annotated[int, Ge(1), Size("buffered rows")] = 1000
     policy: Literal["reservoir", "fifo", "random"] = "reservoir"
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0

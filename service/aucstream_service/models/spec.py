@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from aucstream.constraints import Rule, Size, SizeKind, rules_of
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
 from aucstream.pipeline import PipelineSpec
+from aucstream.registry import LEARNERS, learner_class
+from aucstream.steps import ENCODERS
 from aucstream_service.bodies.decode_errors import DECODE_ERRORS, explained, refuse_twice
 from aucstream_service.errors.exceptions import InvalidBody, InvalidName, pointer_of
 from aucstream_service.errors.refusal_text import of_pydantic
@@ -95,62 +99,87 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
         spec = ModelSpec.model_validate(document, strict=True)
     except ValidationError as error:
         raise _refused(error) from None
-    sizes = (
-        ("/evaluation/window", spec.evaluation.window, settings.max_window, "rows"),
-        ("/pending/capacity", spec.pending.capacity, settings.max_pending, "examples"),
-        ("/encoder/capacity", spec.encoder.get("capacity"), settings.max_vocabulary, "names"),
-        ("/encoder/bits", spec.encoder.get("bits"), settings.max_hash_bits, "bits"),
-        ("/params/capacity", spec.params.get("capacity"), settings.max_buffer_rows, "rows"),
-        ("/params/n_buffer", spec.params.get("n_buffer"), settings.max_buffer_rows, "rows"),
-        ("/params/batch", spec.params.get("batch"), settings.max_buffer_rows, "rows"),
-        *_directions(spec, settings),
-        *_map_sizes(spec.map, settings),
-    )
-    for pointer, size, most, unit in sizes:
+    for pointer, size, most, unit in _sizes(spec, settings):
         if isinstance(size, (int, float)) and size > most:
             raise InvalidBody(pointer.rpartition("/")[2], f"at most {most} {unit}", size, pointer=pointer)
     return spec
 
 
-def _directions(spec: ModelSpec, settings: Settings) -> list[tuple[str, Any, int, str]]:
-    """Return (pointer, size, most, unit) of what learns some directions of all features."""
-    learners = {"opauc": ("rank", 2, None), "mba": ("sketch_size", 4, 64)}
-    if spec.algorithm not in learners:
-        return []
-    name, numbers, default = learners[spec.algorithm]
-    directions = spec.params.get(name, default)
-    sketched = spec.algorithm != "mba" or spec.params.get("moments") == "sketch"
-    if not (sketched and isinstance(directions, int) and directions >= 1) or spec.map is not None:
-        return []
-    most = settings.max_cells // (numbers * directions)
-    condition = f"with {name}={directions}"
-    bits = spec.encoder.get("bits")
-    names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
-    return [
-        (f"/params/{name}", directions, settings.max_directions, "directions"),
-        ("/encoder/capacity", names, most, f"names {condition}"),
-        ("/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}"),
-    ]
+_Limit = tuple[str, Any, int, str]  # pointer, size, most, unit
 
 
-def _map_sizes(document: dict[str, Any] | None, settings: Settings) -> list[tuple[str, Any, int, str]]:
-    """Return (pointer, size, most, unit) of a feature map; what it lacks is its default."""
-    if document is None or not isinstance(document.get("kind"), str):
-        return []
-    cls = MAPS.get(document["kind"])
-    if cls is None:
-        return []
-    name, *_ = (name for name in ("landmarks", "components") if hasattr(cls, name))
-    features = document.get(name, getattr(cls, name))
-    sizes = [
-        (f"/map/{name}", features, settings.max_map_features, "features"),
-        ("/map/warmup", document.get("warmup"), settings.max_map_rows, "rows"),
-    ]
-    if hasattr(cls, "max_columns") and isinstance(features, (int, float)) and features >= 1:
+def _sizes(spec: ModelSpec, settings: Settings) -> Iterator[_Limit]:
+    """Yield every size that a spec asks for, with its limit; sizes of steps are those that the steps declare."""
+    yield "/evaluation/window", spec.evaluation.window, settings.max_window, "rows"
+    yield "/pending/capacity", spec.pending.capacity, settings.max_pending, "examples"
+    encoder, map_ = _class_of(spec.encoder, ENCODERS), _class_of(spec.map or {}, MAPS)
+    learner = learner_class(spec.algorithm) if spec.algorithm in LEARNERS else None
+    if encoder is not None:
+        yield from _declared("/encoder", encoder, spec.encoder, settings)
+    if learner is not None:
+        yield from _declared("/params", learner, spec.params, settings)
+        if spec.map is None:
+            yield from _tables(spec, rules_of(learner), settings)
+    if map_ is not None:
+        yield from _declared("/map", map_, spec.map or {}, settings)
+        yield from _columns(map_, spec.map or {}, settings)
+
+
+def _class_of(document: dict[str, Any], classes: Mapping[str, type]) -> type | None:
+    kind = document.get("kind")
+    return classes.get(kind) if isinstance(kind, str) else None
+
+
+def _declared(pointer: str, cls: type, values: dict[str, Any], settings: Settings) -> Iterator[_Limit]:
+    """Yield the sizes among the parameters of an encoder, a learner or a map."""
+    limits: dict[SizeKind, int] = {
+        "buffered rows": settings.max_buffer_rows,
+        "warm-up rows": settings.max_map_rows,
+        "directions": settings.max_directions,
+        "features": settings.max_map_features,
+        "names": settings.max_vocabulary,
+        "bits": settings.max_hash_bits,
+    }
+    rules = rules_of(cls)
+    for name, rule in rules.items():
+        if rule.size is not None and rule.size.kind in limits and _counts(rule.size, values, rules):
+            kind = rule.size.kind
+            default = rule.default if kind in ("directions", "features") else None
+            yield f"{pointer}/{name}", values.get(name, default), limits[kind], kind.rpartition(" ")[2]
+
+
+def _counts(size: Size, values: dict[str, Any], rules: Mapping[str, Rule]) -> bool:
+    """Return whether memory grows with a size under these parameters."""
+    if size.where is None:
+        return True
+    name, value = size.where
+    return bool(values.get(name, rules[name].default) == value)
+
+
+def _tables(spec: ModelSpec, rules: Mapping[str, Rule], settings: Settings) -> Iterator[_Limit]:
+    """Yield the names that a learner may learn some directions of: their product is a table."""
+    for name, rule in rules.items():
+        size = rule.size
+        if size is None or size.kind != "directions" or not _counts(size, spec.params, rules):
+            continue
+        directions = spec.params.get(name, rule.default)
+        if isinstance(directions, int) and directions >= 1:
+            most = settings.max_cells // (size.numbers * directions)
+            condition = f"with {name}={directions}"
+            bits = spec.encoder.get("bits")
+            names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
+            yield "/encoder/capacity", names, most, f"names {condition}"
+            yield "/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}"
+
+
+def _columns(cls: type, document: dict[str, Any], settings: Settings) -> Iterator[_Limit]:
+    """Yield the columns that a map reads: their product with its features is a table."""
+    sizes = {rule.size.kind: (name, rule.default) for name, rule in rules_of(cls).items() if rule.size is not None}
+    features = document.get(*sizes["features"])
+    if "columns" in sizes and isinstance(features, (int, float)) and features >= 1:
+        name, default = sizes["columns"]
         most = settings.max_map_cells // int(features)
-        columns = document.get("max_columns", cls.max_columns)
-        sizes.append(("/map/max_columns", columns, most, f"columns with {int(features)} features"))
-    return sizes
+        yield f"/map/{name}", document.get(name, default), most, f"columns with {int(features)} features"
 
 
 def _refused(error: ValidationError) -> InvalidBody:

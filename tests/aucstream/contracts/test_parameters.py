@@ -122,3 +122,25 @@ def test_the_same_seed_gives_the_same_run_and_none_another_each_time(variant):
         kept = clones[0].clone(include_attributes=True)
         assert state(learn_dicts(kept, X, y)) == state(learn_dicts(clones[0], X, y))
         assert not form(variant)._is_stochastic
+
+
+def memory(model) -> int:
+    """Return the floats that a learner keeps for ten features, and the rows that it may buffer."""
+    model.partial_fit(np.eye(10)[[0, 9]], [True, False])
+    return model._slots() + sum(array.size for array in model._arrays)
+
+
+@every_variant
+def test_a_parameter_that_memory_grows_with_is_declared_as_a_size(variant):
+    model = bare(variant)
+    sizes = []
+    for param, rule in rules_of(type(model)).items():
+        value = getattr(model, param)
+        if rule.kind is int and value is not None and param != "seed":
+            grows = memory(bare(variant, **{param: 2 * value + 1})) > memory(bare(variant))
+            counts = rule.size is not None and (
+                not rule.size.where or getattr(model, rule.size.where[0]) == rule.size.where[1]
+            )
+            assert counts or not grows, param
+            sizes += [param] * grows
+    assert sizes or not model._slots()
