@@ -23,6 +23,7 @@ from aucstream.features.maps.mapping import MOST_ROWS, Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import AutoScale, resolve_auto, scaling_of
 from aucstream.features.scaling.scaling import Scaling
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, encoder_from_state
@@ -177,14 +178,13 @@ class Pipeline(RankingClassifier):
             learner._adopt(encoder)
         else:
             mapping = Mapped(self._map_pattern.clone(), encoder, learner)
-        auto = self._scaler_name == "auto"
-        self._parts = _Parts(
-            encoder,
-            scaling_of("standard+bounded" if auto else self._scaler_name),
-            learner,
-            None if auto else self._scaler_name,
-            mapping,
-        )
+        name, resolved = self._scaler_name, None if self._scaler_name == "auto" else self._scaler_name
+        if mapping is None and Capability.RUNNING_SCALER not in learner._capabilities:
+            name = resolved = "none" if name == "auto" else name
+            if scaling_of(name).moves:
+                raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
+        scaling = scaling_of("standard+bounded" if name == "auto" else name)
+        self._parts = _Parts(encoder, scaling, learner, resolved, mapping)
         self._stand_on_parts()
 
     def _stand_on_parts(self) -> None:

@@ -12,6 +12,7 @@ from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.maps.maps import FeatureMap
 from aucstream.features.scaling.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner
 
 ENCODERS: dict[str, type[Encoder]] = {"vocabulary": Vocabulary, "hashing": Hashing}
@@ -23,6 +24,8 @@ def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | Non
     if not isinstance(rest[-1], Learner):
         raise InvalidParams("Pipeline", "a learner as its last step", rest[-1])
     learner = rest.pop()
+    if Capability.PIPELINE not in learner._capabilities:
+        raise InvalidParams("Pipeline", "a learner that takes the place of a last step", type(learner).__name__)
     encoder: Encoder = rest.pop(0) if rest and isinstance(rest[0], Encoder) else Vocabulary()
     map_: FeatureMap | None = rest.pop() if rest and isinstance(rest[-1], FeatureMap) else None
     if not all(isinstance(step, Scaler) for step in rest):

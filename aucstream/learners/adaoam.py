@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -199,3 +200,8 @@ class AdaOAM(Learner):
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         fields["scalars"][WIDTH] = weights.size
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta": 1e6}
+        yield {"eta": 1e6, "lam": 1e6}

@@ -88,3 +88,8 @@ class ASAM(SampledPairs):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"loss": "squared_hinge", "policy": "fifo", "capacity": 5, "replay": 1}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"lam": 1e-6, "t0": 1.0}
+        yield {"lam": 1e-6, "t0": 1.0, "loss": "squared_hinge"}

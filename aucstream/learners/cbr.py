@@ -368,3 +368,8 @@ class CBR(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"covariance": "full", "capacity": 4, "policy": "reservoir"}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"C": 1e6}
+        yield {"C": 1e6, "covariance": "full"}

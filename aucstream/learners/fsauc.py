@@ -445,3 +445,8 @@ class FSAUC(Learner):
         yield {}
         yield {"n": 1000, "R": 2.0}
         yield {"n1": 16, "eta_rule": "lemma1_min", "R": 0.5}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta1": 1e6}
+        yield {"eta1": 1e6, "n": 1000}

@@ -17,6 +17,7 @@ from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE
 from aucstream.kernels.rows.arrival import LARGEST, count_example
 from aucstream.kernels.rows.linear import dot, norm
 from aucstream.kernels.weights.example_weights import by_mean
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Program, Unit, UnitChange, Vector
 
@@ -168,6 +169,7 @@ class FTRL(Learner):
     l2: Annotated[float, Ge(0)] = 0.0
     intercept: bool = True
 
+    _capabilities = Learner._capabilities | {Capability.ONE_CLASS}
     _steps_and_penalties = frozenset({"alpha", "beta", "l1", "l2"})
 
     def _chosen_program(self) -> Program:
@@ -232,3 +234,8 @@ class FTRL(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"l1": 0.0, "intercept": False}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"alpha": 1e6}
+        yield {"alpha": 1e6, "beta": 1e-6, "l1": 0.0}

@@ -16,6 +16,7 @@ from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.kernels.moments import sketch
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.rows.linear import norm
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
 from aucstream.learners._base.state import Program
@@ -147,6 +148,7 @@ class MBA(Learner):
     sampled_pairs: Annotated[int | None, Ge(1)] = None
     seed: int | None = 0
 
+    _capabilities = (Learner._capabilities - {Capability.REPEATED_FIT}) | {Capability.EXACT_MERGE}
     _steps_and_penalties = frozenset({"lam1", "lam2"})
     _random = True
 
@@ -484,6 +486,13 @@ class MBA(Learner):
         yield {}
         yield {"moments": "diag", "lam1": 1e-3, "half_life": 200.0, "clock": "global"}
         yield {"moments": "sketch", "sketch_size": 4}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"lam2": 1e6}
+        yield {"lam2": 0.0}
+        yield {"lam2": 0.0, "lam1": 1e-6}
+        yield {"half_life": 1e-6}
 
 
 def _upper(products: Floats, columns: Ints, size: int) -> Floats:

@@ -367,3 +367,8 @@ class MiniBatchAUC(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"loss": "squared", "batch": 4, "average": False}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta0": 1e6}
+        yield {"eta0": 1e6, "loss": "squared"}

@@ -285,3 +285,8 @@ class OAM(Learner):
         yield {}
         yield {"update": "gra", "policy": "fifo", "capacity": 10}
         yield {"weighting": "count", "average": False, "capacity": 10, "policy": "random"}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"C": 1e6}
+        yield {"C": 1e6, "update": "gra"}

@@ -71,3 +71,8 @@ class OnlineLogistic(Univariate):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"lam": 0.01, "intercept": False}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta0": 1e6}
+        yield {"eta0": 1e6, "lam": 1e-3}

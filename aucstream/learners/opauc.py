@@ -332,3 +332,8 @@ class OPAUC(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"rank": 3, "average": True}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta": 1e6}
+        yield {"eta": 1e6, "rank": 3}

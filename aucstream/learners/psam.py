@@ -83,3 +83,8 @@ class PSAM(SampledPairs):
         yield {}
         yield {"policy": "fifo", "capacity": 5, "fresh": 1, "replay": 2}
         yield {"policy": "random", "capacity": 3, "rskip": 1, "askip": 3}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"lam": 1e-6, "t0": 1.0}
+        yield {"lam": 1e-12}

@@ -86,3 +86,8 @@ class RegSOLAM(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"lam": 2.0, "cap": 0.4}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"zeta": 1e6, "cap": 1e6}
+        yield {"zeta": 1e6, "cap": math.inf, "lam": 10.0}

@@ -184,3 +184,8 @@ class SOLAM(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"norm": "l1", "R": 0.5}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"zeta": 1e6, "cap": 1e6}
+        yield {"zeta": 1e6, "cap": math.inf, "norm": "l1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
@@ -155,3 +156,8 @@ class SPAM(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"penalty": "elasticnet", "beta": 0.01, "beta1": 0.03}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"C": 1e6, "cap": 1e6}
+        yield {"C": 1e6, "cap": math.inf, "penalty": "elasticnet", "schedule": "strong"}

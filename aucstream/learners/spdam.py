@@ -219,3 +219,8 @@ class SPDAM(Windowed):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"n_buffer": 60}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"lam": 1e-12, "passes": 20.0}
+        yield {"lam": 1e6}

@@ -471,3 +471,8 @@ class VRSPAM(Windowed):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"penalty": "elasticnet", "n_buffer": 60, "inner": 2}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"eta": 1e6}
+        yield {"eta": 1e6, "penalty": "elasticnet", "inner": 3}

@@ -61,6 +61,11 @@ class Scaling:
         """Whether anything is estimated at all."""
         return self.standard or self.norm != "none"
 
+    @property
+    def moves(self) -> bool:
+        """Whether the units that it applies change as rows come in: those of "l2" never do."""
+        return self.standard or self.norm == "bounded"
+
     def rows_until_change(self) -> int:
         """Return after how many more rows the applied values change (1: at the next row)."""
         return int(kernel.rows_until_change(self.s))

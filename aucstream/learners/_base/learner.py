@@ -17,7 +17,7 @@ import numpy as np
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot, CannotMerge
+from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
 from aucstream.exclusive import Gate, exclusive, in_order, lock_free
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
@@ -28,6 +28,8 @@ from aucstream.kernels.auc.calibration import shift_calibration
 from aucstream.kernels.pairs.buffers import FIFO, compacted
 from aucstream.kernels.random import seeded
 from aucstream.kernels.rows.linear import dot
+from aucstream.learners._base import capabilities
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.merging import Buffer, merge_fields, merge_pools
 from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
@@ -55,6 +57,7 @@ def learner(cls: C) -> C:
 class Learner(RankingClassifier):
     """Base of all online learners."""
 
+    _capabilities: ClassVar[frozenset[Capability]] = capabilities.DEFAULT
     _parameters: ClassVar[frozenset[str]] = frozenset()
     _steps_and_penalties: ClassVar[frozenset[str]] = frozenset()  # parameters that may change later
     _random: ClassVar[bool] = False  # has a `seed`, and a state field `generator` in programs that draw
@@ -151,6 +154,12 @@ class Learner(RankingClassifier):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
+
+    @classmethod
+    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
+        """Yield parameters whose steps are far too long, for the tests."""
+        for name in sorted(cls._steps_and_penalties):
+            yield {name: 1e6}
 
     @classmethod
     def _unit_test_skips(cls) -> set[str]:
@@ -297,6 +306,8 @@ class Learner(RankingClassifier):
 
     def _coefficients_at(self, columns: Ints) -> Floats:
         """Return the weights (n,) of the output score in these columns."""
+        if Capability.LINEAR_WEIGHTS not in self._capabilities:
+            raise InvalidParams("weights", "a learner whose score is a sum over features", type(self).__name__)
         n = columns.size
         unit_rows = Block(
             np.arange(n + 1, dtype=np.int64),
@@ -517,6 +528,8 @@ class Learner(RankingClassifier):
 
     def _check_merge(self, other: Self, approximate: bool) -> None:
         """Raise CannotMerge where `other` may not be taken; nothing has been changed yet."""
+        if Capability.APPROXIMATE_MERGE not in self._capabilities:
+            raise CannotMerge(f"{type(self).__name__}.merge", "a learner that merges", type(self).__name__)
         if not approximate:
             name = type(self).__name__
             raise CannotMerge(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from aucstream.block import Floats, Ints
 from aucstream.kernels.weights import univariate as kernel
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.state import Fixed, Offset, Program, Unit, Vector
 
@@ -35,6 +36,8 @@ class Univariate(Learner):
     """Base of the learners that `kernels.weights.univariate` steps; they have a parameter `intercept`."""
 
     intercept: bool
+
+    _capabilities = Learner._capabilities | {Capability.ONE_CLASS}
 
     def _chosen_program(self) -> Program:
         return _WITH_INTERCEPT if self.intercept else _WITHOUT

@@ -1,9 +1,12 @@
-"""The models and streams that the contracts go over."""
+"""The models and streams that the contracts go over: every learner of the registry, and one that is not linear.
+
+A contract names the capabilities that it needs. A learner that does not declare them is not held to it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +15,31 @@ import pytest
 from scipy import sparse
 
 from aucstream import AutoScale, Pipeline, from_bytes
+from aucstream.constraints import rules_of
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
+from aucstream.learners._base.learner import Learner
 from aucstream.registry import LEARNERS, learner_class, make
 from aucstream.snapshot import unpack
 
+from .nonlinear import TanhSum
+
 Make = Callable[..., RankingClassifier]
+
+SHIPPED = tuple(LEARNERS)
+# `conftest.py` registers the last one while a contract runs.
+CLASSES: dict[str, type[Learner]] = {**{name: learner_class(name) for name in SHIPPED}, "tanhsum": TanhSum}
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     " ".join([name, *(f"{key}={value}" for key, value in params.items())]): (name, params)
-    for name in LEARNERS
-    for params in learner_class(name)._unit_test_params()
+    for name, cls in CLASSES.items()
+    for params in cls._unit_test_params()
 }
+
+
+def can(variant: str, *needed: Capability) -> bool:
+    """Return whether the learner of a variant declares capabilities."""
+    return set(needed) <= CLASSES[VARIANTS[variant][0]]._capabilities
 
 
 def bare(variant: str, **changed: Any) -> RankingClassifier:
@@ -38,17 +55,53 @@ def piped(variant: str, **changed: Any) -> RankingClassifier:
 
 def literal(variant: str, kappa: float) -> RankingClassifier:
     """Return the learner of a variant, alone, with a fixed scale of rows where it has one to fix."""
-    has_kappa = "kappa" in learner_class(VARIANTS[variant][0])._parameters
+    has_kappa = "kappa" in CLASSES[VARIANTS[variant][0]]._parameters
     return bare(variant, **({"kappa": kappa} if has_kappa else {}))
 
 
 FORMS: dict[str, Make] = {"alone": bare, "piped": piped}
-# Their loss is one of single rows: they learn while there is one class only.
-UNIVARIATE = frozenset({"onlinelogistic", "univariateexp", "ftrl"})
+_NEEDS = {"alone": Capability.BARE_ROWS, "piped": Capability.PIPELINE}
 
-every_learner = pytest.mark.parametrize("name", LEARNERS)
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
-alone_and_piped = pytest.mark.parametrize("form", FORMS)
+
+def forms_of(variant: str) -> list[Make]:
+    """Return the forms in which the learner of a variant can be used."""
+    return [make_form for form, make_form in FORMS.items() if can(variant, _NEEDS[form])]
+
+
+def _pairs(argument: str, variants: Iterable[str], needed: tuple[Capability, ...]) -> pytest.MarkDecorator:
+    cases = [(variant, form) for variant in variants for form in FORMS if can(variant, _NEEDS[form], *needed)]
+    return pytest.mark.parametrize((argument, "form"), cases, ids=[f"{form}-{variant}" for variant, form in cases])
+
+
+def learners(*needed: Capability) -> pytest.MarkDecorator:
+    """Run a test for every learner with these capabilities, at its defaults: argument `name`."""
+    return pytest.mark.parametrize("name", [name for name in CLASSES if can(name, *needed)])
+
+
+def variants(*needed: Capability) -> pytest.MarkDecorator:
+    """Run a test for every variant of every learner with these capabilities: argument `variant`."""
+    return pytest.mark.parametrize("variant", [variant for variant in VARIANTS if can(variant, *needed)])
+
+
+def learners_in_forms(*needed: Capability) -> pytest.MarkDecorator:
+    """Run a test for every such learner alone and in a pipeline: arguments `name` and `form`."""
+    return _pairs("name", CLASSES, needed)
+
+
+def variants_in_forms(*needed: Capability) -> pytest.MarkDecorator:
+    """Run a test for every such variant alone and in a pipeline: arguments `variant` and `form`."""
+    return _pairs("variant", VARIANTS, needed)
+
+
+def buffer_sizes(name: str, rows: int) -> dict[str, int]:
+    """Return parameters for buffers of so many rows, where a learner has any."""
+    rules = rules_of(CLASSES[name])
+    return {param: rows for param, rule in rules.items() if rule.size and rule.size.kind == "buffered rows"}
+
+
+def names_of(model: RankingClassifier) -> set[Any]:
+    """Return the names that a model has learned."""
+    return set(model._names())
 
 
 def stream(

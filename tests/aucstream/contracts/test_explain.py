@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from aucstream import AutoScale, BoundedNorm, Hashing, Pipeline, Standardize, Vocabulary
+from aucstream.errors import InvalidParams
+from aucstream.learners._base.capabilities import Capability
 
-from .models import VARIANTS, bare, state
+from .models import FORMS, VARIANTS, bare, can, state, variants_in_forms
 
 SCALERS = {
     "none": (),
@@ -29,7 +31,7 @@ def learned(model):
 
 
 CASES = [
-    *((variant, "auto") for variant in VARIANTS),
+    *((variant, "auto") for variant in VARIANTS if can(variant, Capability.LINEAR_WEIGHTS)),
     *(("solam", scalers) for scalers in SCALERS if scalers != "auto"),
 ]
 
@@ -99,3 +101,17 @@ def test_the_row_of_an_array_has_the_names_of_its_columns():
     assert set(found) == {0, 1, 2}
     assert sum(found.values()) == pytest.approx(model.engine.score_rows([row])[0], rel=1e-9)
     assert model.engine.explain_row({0: 1.0}) == model.explain_one({0: 1.0})
+
+
+@variants_in_forms()
+def test_a_learner_without_linear_weights_refuses_them_and_changes_nothing(variant, form):
+    model = learned(FORMS[form](variant))
+    before = state(model)
+    reads = [lambda: model.weights, lambda: model.explain_one(ROW)]
+    if can(variant, Capability.LINEAR_WEIGHTS):
+        assert all(read() for read in reads)
+    else:
+        for read in reads:
+            with pytest.raises(InvalidParams, match=r"^weights: expected a learner whose score is a sum over features"):
+                read()
+    assert state(model) == before

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from sklearn.metrics import roc_auc_score
 
-from aucstream import AutoScale, Pipeline
-from aucstream.registry import make
-
-from .models import assert_finite, every_learner
+from .models import (
+    FORMS,
+    assert_finite,
+    learners_in_forms,
+)
 
 N, TEST = 2500, 1500
 MARGIN = 0.03
@@ -36,14 +36,12 @@ def rows(d: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return X[:N], y[:N], X[N:], y[N:]
 
 
-@every_learner
-@pytest.mark.parametrize("form", ["alone", "piped"])
+@learners_in_forms()
 def test_heavy_weights_cost_little_ranking(name, form):
     X, y, test, labels = rows()
 
     def area(weights):
-        model = make(name, {})
-        model = Pipeline(AutoScale(), model) if form == "piped" else model
+        model = FORMS[form](name)
         assert np.isfinite(model.engine.learn_array(X, y, weights)).all()
         assert_finite(model)
         return roc_auc_score(labels, model.decision_function(test))

@@ -10,12 +10,19 @@ import pytest
 from aucstream import AutoScale, Pipeline
 from aucstream.errors import CannotMerge
 from aucstream.kernels.pairs.buffers import LENGTH
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner
 from aucstream.registry import make
 
-from .models import VARIANTS, assert_finite, bare, every_learner, every_variant, state, stream
-
-EXACT = {"mba"}
+from .models import (
+    assert_finite,
+    bare,
+    can,
+    learners,
+    state,
+    stream,
+    variants,
+)
 
 
 def halves(variant, n: int = 240, m: int = 120) -> tuple[Learner, Learner]:
@@ -31,7 +38,7 @@ def halves(variant, n: int = 240, m: int = 120) -> tuple[Learner, Learner]:
     return one, other
 
 
-@every_variant
+@variants(Capability.APPROXIMATE_MERGE)
 def test_an_approximate_merge_averages_weights_by_rows_and_name(variant):
     one, other = halves(variant)
     before, theirs = one.weights, other.weights
@@ -40,7 +47,7 @@ def test_an_approximate_merge_averages_weights_by_rows_and_name(variant):
     assert merged is one
     assert state(other) == kept
     assert (one.examples, one.positives) == (360, halves(variant)[0].positives + other.positives)
-    if VARIANTS[variant][0] in EXACT:
+    if can(variant, Capability.EXACT_MERGE):
         return
     expected = {
         name: (240 * before.get(name, 0.0) + 120 * theirs.get(name, 0.0)) / 360
@@ -52,7 +59,7 @@ def test_an_approximate_merge_averages_weights_by_rows_and_name(variant):
         assert one.intercept_ == pytest.approx((240 * first.intercept_ + 120 * second.intercept_) / 360, rel=1e-9)
 
 
-@every_variant
+@variants(Capability.APPROXIMATE_MERGE)
 def test_a_merged_model_goes_on_learning_and_is_saved(variant):
     one, other = halves(variant, 120, 240)  # the larger one comes in
     one.merge(other, approximate=True)
@@ -65,7 +72,7 @@ def test_a_merged_model_goes_on_learning_and_is_saved(variant):
     assert one.examples == 660
 
 
-@every_variant
+@variants(Capability.APPROXIMATE_MERGE)
 def test_merging_with_a_model_that_learned_nothing_changes_no_weight(variant):
     one, _ = halves(variant)
     before = one.weights
@@ -76,10 +83,10 @@ def test_merging_with_a_model_that_learned_nothing_changes_no_weight(variant):
     assert fresh.weights == pytest.approx(before, rel=1e-9)
 
 
-@every_learner
+@learners(Capability.APPROXIMATE_MERGE)
 def test_what_is_not_exact_must_be_asked_for_and_a_refusal_changes_nothing(name):
     one, other = halves(name)
-    if name not in EXACT:
+    if not can(name, Capability.EXACT_MERGE):
         kept = state(one)
         with pytest.raises(CannotMerge, match="approximate=True"):
             one.merge(other)
@@ -111,3 +118,17 @@ def test_merged_reservoirs_hold_each_row_with_equal_probability(name):
         held += [(rows == 1.0).sum(), (rows != 1.0).sum()]
     share = held[0] / held.sum()
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / held.sum())
+
+
+@variants()
+def test_a_learner_that_does_not_merge_says_so_and_stays_as_it_is(variant):
+    if can(variant, Capability.EXACT_MERGE) or can(variant, Capability.APPROXIMATE_MERGE):
+        one, other = halves(variant)
+        assert one.merge(other, approximate=True).examples == 360
+        return
+    for approximate in (False, True):
+        one, other = halves(variant)
+        before = state(one), state(other)
+        with pytest.raises(CannotMerge, match=r"merge: expected a learner that merges"):
+            one.merge(other, approximate=approximate)
+        assert (state(one), state(other)) == before

@@ -10,11 +10,20 @@ import pytest
 
 from aucstream.constraints import Ge, Gt, Le, Lt, rules_of
 from aucstream.errors import InvalidParams, UnknownLearner
-from aucstream.registry import LEARNERS, learner_class, make
+from aucstream.registry import learner_class, make
 
-from .models import FORMS, bare, every_learner, every_variant, learn_dicts, state, stream
+from .models import (
+    CLASSES,
+    bare,
+    forms_of,
+    learn_dicts,
+    learners,
+    state,
+    stream,
+    variants,
+)
 
-PARAMETERS = [(name, param) for name in LEARNERS for param in rules_of(learner_class(name))]
+PARAMETERS = [(name, param) for name, cls in CLASSES.items() for param in rules_of(cls)]
 
 
 @pytest.mark.parametrize(("name", "param"), PARAMETERS)
@@ -39,7 +48,7 @@ def test_a_value_out_of_bounds_is_refused_in_one_sentence(name, param):
             )
 
 
-@every_learner
+@learners()
 def test_parameters_are_keywords_with_the_values_they_were_given(name):
     cls = learner_class(name)
     assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(cls).parameters.values())
@@ -58,7 +67,7 @@ def test_an_unknown_learner_is_refused_with_the_near_miss():
         make("solm", {})
 
 
-@every_learner
+@learners()
 def test_only_step_sizes_and_penalties_may_change_and_are_checked_again(name):
     model = make(name, {})
     rules = rules_of(type(model))
@@ -81,7 +90,7 @@ def test_only_step_sizes_and_penalties_may_change_and_are_checked_again(name):
                 model.mutate({key: getattr(model, key)})
 
 
-@every_learner
+@learners()
 def test_a_changed_step_size_counts_from_the_next_row_and_survives_a_load(name):
     from aucstream import from_bytes
 
@@ -100,7 +109,7 @@ def test_a_changed_step_size_counts_from_the_next_row_and_survives_a_load(name):
             assert same.score_one({"c0": 1.0}) != other.score_one({"c0": 1.0})
 
 
-@every_variant
+@variants()
 def test_the_same_seed_gives_the_same_run_and_none_another_each_time(variant):
     X, y = stream(600)
     model = bare(variant)
@@ -109,7 +118,7 @@ def test_the_same_seed_gives_the_same_run_and_none_another_each_time(variant):
         assert "seed" not in rules_of(type(model))
         return
     assert model._params()["seed"] == 0
-    for form in FORMS.values():
+    for form in forms_of(variant):
         unseeded = form(variant, seed=None)
         assert unseeded._is_stochastic
         clones = [unseeded.clone() for _ in range(3)]
@@ -130,7 +139,7 @@ def memory(model) -> int:
     return model._slots() + sum(array.size for array in model._arrays)
 
 
-@every_variant
+@variants()
 def test_a_parameter_that_memory_grows_with_is_declared_as_a_size(variant):
     model = bare(variant)
     sizes = []

@@ -7,14 +7,17 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from aucstream import AutoScale, Pipeline
+from aucstream.learners._base.capabilities import Capability
 from aucstream.registry import make
 
-from .models import every_learner
+from .models import (
+    learners,
+)
 
 PLACES = (1, 2, 7, 12, 18)
 
 
-@every_learner
+@learners(Capability.PIPELINE)
 def test_one_short_row_among_the_first_costs_no_ranking(name):
     random = np.random.default_rng(0)
     y = random.random(4000) < 0.5
@@ -35,7 +38,7 @@ def test_one_short_row_among_the_first_costs_no_ranking(name):
         assert size < 20.0 * largest, place
 
 
-@every_learner
+@learners(Capability.PIPELINE)
 def test_two_first_rows_that_are_almost_equal_cost_nothing(name):
     random = np.random.default_rng(3)
     y = random.random(3000) < 0.5

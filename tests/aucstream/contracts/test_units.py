@@ -8,14 +8,26 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from aucstream import AutoScale, Pipeline, Standardize
+from aucstream import AutoScale, Pipeline, Standardize, UnitNorm
+from aucstream.errors import InvalidParams
+from aucstream.learners._base.capabilities import Capability
+from aucstream.learners._base.learner import learner
 from aucstream.learners._base.state import UnitChange
 from aucstream.registry import make
 
-from .models import bare, csr, every_learner, every_variant, stream
+from .models import (
+    bare,
+    can,
+    csr,
+    learners,
+    stream,
+    variants,
+)
+from .nonlinear import TanhSum
+from .shortfalls import expect
 
 
-@every_variant
+@variants(Capability.RUNNING_SCALER)
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_a_change_of_units_keeps_the_score_function_up_to_a_constant(variant, kind):
     X, y = stream(400, d=6)
@@ -37,7 +49,7 @@ def test_a_change_of_units_keeps_the_score_function_up_to_a_constant(variant, ki
     assert np.abs(moved.engine.probabilities(new) - model.engine.probabilities(old)).max() < 1e-9
 
 
-@every_variant
+@variants(Capability.RUNNING_SCALER)
 def test_columns_in_other_powers_of_two_give_the_same_scores_bit_for_bit_from_the_first_change_on(variant):
     X, y = stream(500, d=5)
     units = 2.0 ** np.array([-20, 3, 0, 40, -7])
@@ -68,17 +80,9 @@ def default_auc(name, X, y, rows, labels) -> float:
     return roc_auc_score(labels, Pipeline(AutoScale(), make(name, {})).partial_fit(X, y).decision_function(rows))
 
 
-SHORT = {
-    "minibatchauc": "pairs of one block, rows close in time, see no column wander, only its units: .024 below",
-    "spam": "SPAM's class means are those of all rows so far, the rows' are elsewhere: AUC .5 however scaled",
-    "vrspam": "VRSPAM's class means are those of its last snapshot, the rows' are elsewhere: AUC .44 to .55",
-}
-
-
-@every_learner
+@learners(Capability.RUNNING_SCALER)
 def test_wandering_covariates_cost_the_default_pipeline_nothing(name, request):
-    if name in SHORT:
-        request.applymarker(pytest.mark.xfail(reason=SHORT[name], strict=True))
+    expect(request, "wandering covariates", name)
     gaps = []
     for seed in range(3):
         X, y, rows, labels = wandering(seed)
@@ -108,3 +112,27 @@ def test_the_stream_of_wandering_covariates_shows_what_a_plain_running_scaler_co
         plain = make("psam", {}).partial_fit(Z, y).decision_function((rows - mean) / deviation)
         gaps.append(roc_auc_score(labels, plain) - default_auc("psam", X, y, rows, labels))
     assert np.mean(gaps) < -0.02
+
+
+@variants(Capability.PIPELINE)
+def test_scalers_that_move_are_taken_by_learners_that_follow_them(variant):
+    X, y = stream(120)
+    assert Pipeline(AutoScale(), bare(variant)).partial_fit(X, y).examples == 120
+    if can(variant, Capability.RUNNING_SCALER):
+        assert Pipeline(Standardize(), bare(variant)).partial_fit(X, y).resolved == {"scaler": "standard"}
+        return
+    assert Pipeline(AutoScale(), bare(variant)).resolved == {"scaler": "none"}
+    with pytest.raises(InvalidParams, match=r"^Pipeline: expected no running scaler in front of .*, got 'standard'$"):
+        Pipeline(Standardize(), bare(variant))
+    assert Pipeline(UnitNorm(), bare(variant)).partial_fit(X, y).examples == 120
+
+
+def test_a_learner_that_is_no_last_step_is_refused_by_a_pipeline():
+    @learner
+    class Whole(TanhSum):
+        """Takes rows as they are, and has steps of its own."""
+
+        _capabilities = TanhSum._capabilities - {Capability.PIPELINE}
+
+    with pytest.raises(InvalidParams, match=r"^Pipeline: expected a learner that takes the place of a last step, got "):
+        Pipeline(Whole())
