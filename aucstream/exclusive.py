@@ -10,11 +10,11 @@ import copy
 import functools
 import threading
 import weakref
+from array import array
 from collections.abc import Callable
+from threading import get_ident
 from types import FunctionType
 from typing import Any, Self, TypeVar
-
-import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -30,9 +30,11 @@ class Gate:
     Attributes
     ----------
     lock : RLock
+    owner : int
+        Identifier of the thread that is in a method, 0: none is.
     version : int
         >= 0. Of the object's arrays: compiled calls of another version point to arrays that were replaced.
-    cell : ndarray of int64 (1,)
+    cell : array of int64 (1,)
         SHUT while a method is at work, else the version.
     address : int
         Of the cell.
@@ -40,13 +42,14 @@ class Gate:
         The object, where its parts have its gate, too.
     """
 
-    __slots__ = ("address", "cell", "lock", "version", "whole")
+    __slots__ = ("address", "cell", "lock", "owner", "version", "whole")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.owner = 0
         self.version = 0
-        self.cell = np.zeros(1, dtype=np.int64)
-        self.address: int = self.cell.ctypes.data
+        self.cell = array("q", [0])
+        self.address: int = self.cell.buffer_info()[0]
         self.whole: weakref.ref[Any] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Gate:
@@ -61,17 +64,19 @@ def exclusive(method: F) -> F:
 
     @functools.wraps(method)
     def alone(self: Exclusive, *arguments: Any, **named: Any) -> Any:
-        gate = self._gate
+        gate, thread = self._gate, get_ident()
+        if gate.owner == thread:  # only this thread itself can have written that
+            return method(self, *arguments, **named)
         with gate.lock:
-            before = gate.cell.item(0)
             try:
+                gate.owner = thread
                 gate.cell[0] = SHUT
                 return method(self, *arguments, **named)
             finally:
-                if before != SHUT:
-                    if self._is_outdated():
-                        gate.version += 1
-                    gate.cell[0] = gate.version
+                gate.owner = 0
+                if self._is_outdated():
+                    gate.version += 1
+                gate.cell[0] = gate.version
 
     alone.is_guarded = True  # type: ignore[attr-defined]
     return alone  # type: ignore[return-value]

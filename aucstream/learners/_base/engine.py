@@ -13,7 +13,7 @@ import numpy as np
 
 from aucstream.block import Block, Floats, signs_of, weights_of
 from aucstream.errors import Description, InvalidBlock, NonFiniteStep
-from aucstream.exclusive import Exclusive, Gate, lock_free
+from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -52,6 +52,8 @@ class BlockModel(Protocol):
     def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats: ...
 
     def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float: ...
+
+    def _row_entry(self) -> RowEntry: ...
 
     def _score_plain(self, x: Any) -> complex: ...
 
@@ -169,6 +171,9 @@ class Engine(Exclusive):
                 return score
         if not isinstance(x, Mapping):
             return self.learn_rows([x], np.array([sign]), np.array([weight])).item()
+        return self._learn_dict(x, sign, weight)
+
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
         try:
             return self._model._learn_dict(x, sign, weight)
         except NonFiniteStep:
@@ -210,7 +215,7 @@ class Engine(Exclusive):
                 model._restore(checkpoint)
             encoder.rewind(mark)
         each = zip(rows, signs.tolist(), weights.tolist(), strict=True)
-        return np.array([self.learn_row(x, sign, weight) for x, sign, weight in each])
+        return np.array([self._learn_dict(x, sign, weight) for x, sign, weight in each])
 
     def learn_array(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
         """Learn as `partial_fit` does; return the score (n,) before each update.
@@ -307,8 +312,12 @@ class Engine(Exclusive):
         entry = self._model._entry
         both = entry.score(id(x), entry.address)
         if both != both:
-            both = self._model._score_plain(x)
+            both = self._score_plain(x)
         return (both.real, both.imag) if both == both else None
+
+    @exclusive
+    def _score_plain(self, x: Any) -> complex:
+        return self._model._score_plain(x)
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:
         """Return the scores (n,) of rows that `check_rows` has passed; unknown names and columns count nothing."""
@@ -318,7 +327,7 @@ class Engine(Exclusive):
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
                 if b - a < MANY:
-                    scores[a:b] = [self._model._score_dict(x) for x in rows[a:b]]
+                    scores[a:b] = [self._score_row(x) for x in rows[a:b]]
                 else:
                     scores[a:b] = self.score_dicts(rows[a:b])
             else:
@@ -326,6 +335,12 @@ class Engine(Exclusive):
                     part = slice(a + c, a + d)
                     scores[part] = self._score_wide(np.array(rows[part], dtype=np.float64))
         return scores
+
+    def _score_row(self, x: Mapping[Any, Any]) -> float:
+        """Return the score of a dict; the caller holds the lock."""
+        entry = self._model._row_entry()
+        score: float = entry.score(-id(x), entry.address).real
+        return score if score == score else self._model._score_dict(x)
 
     def score_dicts(self, rows: Sequence[Mapping[Any, Any]]) -> Floats:
         """Return the score (n,) of each dict, as `score_one`."""

@@ -211,17 +211,15 @@ class RankingClassifier(Exclusive, base.MiniBatchClassifier):
         score: float = entry.score(id(x), entry.address).real
         return score if score == score else self._score_dict(x)
 
-    @exclusive
     def _score_plain(self, x: Any) -> complex:
         """Return score and probability of a dict of finite numbers, whose names may be new; NaN for any other row.
 
-        A new name has no weight, but the row is scaled and summed as when it is learned.
+        A new name has no weight, but the row is scaled and summed as when it is learned. The caller holds the lock.
         """
         entry, encoder = self._row_entry(), self._encoder
-        both = entry.score(-id(x), entry.address)
-        column = encoder.next_column(len(x)) if both != both and type(x) is dict else None
+        column = encoder.next_column(len(x)) if type(x) is dict else None
         if column is None:
-            return both
+            return entry.score(-id(x), entry.address)
         table = encoder.reader.table
         table[NEXT_COLUMN] = column
         try:
@@ -284,6 +282,9 @@ class RankingClassifier(Exclusive, base.MiniBatchClassifier):
     @exclusive
     def _judge_dict(self, x: Mapping[Any, Any]) -> tuple[float, float]:
         """Return (score, probability) of any dict."""
+        both = self._score_plain(x)
+        if both == both:
+            return both.real, both.imag
         score = self._score_dict(x)
         return score, self._probability(score)
 

@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("shared.py")
 SHORT = 0.15  # seconds a model
 
 
-def run(part: str, seconds: float, *names: str, timeout: float = 900.0) -> None:
+def run(part: str, seconds: float, *names: str, timeout: float = 1800.0) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), part, str(seconds), *names],
         capture_output=True,
