@@ -1,6 +1,7 @@
 """Streaming AUC maximization: online learners, metrics, pipelines.
 
-Importing the package loads nothing heavy; each public name is loaded when it is first used.
+Importing the package loads nothing heavy; each public name is loaded when it is first used. The learners are those of
+the registry; the imports below tell type checkers what they are.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from aucstream.registry import LEARNERS
 from aucstream.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -43,72 +45,25 @@ if TYPE_CHECKING:
     from aucstream.pipeline import Pipeline as Pipeline
 
 _HOMES = {
-    "ASAM": "aucstream.learners.asam",
-    "AdaOAM": "aucstream.learners.adaoam",
     "AutoScale": "aucstream.features.scaling.scalers",
     "BoundedNorm": "aucstream.features.scaling.scalers",
-    "CBR": "aucstream.learners.cbr",
-    "FSAUC": "aucstream.learners.fsauc",
-    "FTRL": "aucstream.learners.ftrl",
     "Hashing": "aucstream.features.encoding.hashing",
     "KMeansNystroem": "aucstream.features.maps.maps",
-    "MiniBatchAUC": "aucstream.learners.minibatch",
-    "MBA": "aucstream.learners.mba",
-    "OAM": "aucstream.learners.oam",
-    "OnlineLogistic": "aucstream.learners.onlinelogistic",
-    "OPAUC": "aucstream.learners.opauc",
-    "PSAM": "aucstream.learners.psam",
     "Pipeline": "aucstream.pipeline",
     "RandomFourier": "aucstream.features.maps.maps",
     "RandomNetwork": "aucstream.features.maps.maps",
     "RandomThresholds": "aucstream.features.maps.maps",
-    "RegSOLAM": "aucstream.learners.regsolam",
-    "SOLAM": "aucstream.learners.solam",
-    "SPAM": "aucstream.learners.spam",
-    "SPDAM": "aucstream.learners.spdam",
     "Standardize": "aucstream.features.scaling.scalers",
     "UnitNorm": "aucstream.features.scaling.scalers",
-    "UnivariateExp": "aucstream.learners.univariateexp",
-    "VRSPAM": "aucstream.learners.vrspam",
     "Vocabulary": "aucstream.features.encoding.vocabulary",
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
+    **{entry.class_name: f"aucstream.learners.{entry.module}" for entry in LEARNERS.values()},
 }
 _ROOMS = ("batch", "client", "errors", "evaluate", "features", "io", "metrics")
 
-__all__ = [
-    "ASAM",
-    "CBR",
-    "FSAUC",
-    "FTRL",
-    "MBA",
-    "OAM",
-    "OPAUC",
-    "PSAM",
-    "SOLAM",
-    "SPAM",
-    "SPDAM",
-    "VRSPAM",
-    "AdaOAM",
-    "AutoScale",
-    "BoundedNorm",
-    "Hashing",
-    "KMeansNystroem",
-    "MiniBatchAUC",
-    "OnlineLogistic",
-    "Pipeline",
-    "RandomFourier",
-    "RandomNetwork",
-    "RandomThresholds",
-    "RegSOLAM",
-    "Standardize",
-    "UnitNorm",
-    "UnivariateExp",
-    "Vocabulary",
-    "__version__",
-    "from_bytes",
-    "load",
-]
+# constants first, then classes, then functions
+__all__ = sorted([*_HOMES, "__version__"], key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
 
 def __getattr__(name: str) -> Any:

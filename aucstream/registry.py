@@ -1,4 +1,7 @@
-"""The algorithms, one line each: adding a learner is its file, its test and its line here."""
+"""The algorithms, one line each, from which the library's names are made too.
+
+Importing it loads nothing but the table: `import aucstream` reads it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from aucstream.constraints import rules_of
-from aucstream.errors import InvalidParams, UnknownLearner
 
 if TYPE_CHECKING:
     from aucstream.learners._base.learner import Learner
@@ -52,6 +52,8 @@ def learner_class(name: str) -> type[Learner]:
     """Return the class of a registry name, or raise UnknownLearner naming near misses."""
     entry = LEARNERS.get(name)
     if entry is None:
+        from aucstream.errors import UnknownLearner
+
         raise UnknownLearner(name, LEARNERS)
     cls: type[Learner] = getattr(importlib.import_module(f"aucstream.learners.{entry.module}"), entry.class_name)
     return cls
@@ -59,6 +61,9 @@ def learner_class(name: str) -> type[Learner]:
 
 def make(name: str, params: Mapping[str, Any]) -> Learner:
     """Return a learner by registry name; every parameter is checked, unknown ones are named."""
+    from aucstream.constraints import rules_of
+    from aucstream.errors import InvalidParams
+
     cls = learner_class(name)
     rules = rules_of(cls)
     for param in params:

@@ -42,6 +42,7 @@ RANKS = [
     ["aucstream_service.ops"],
     ["aucstream.cli"],
     ["aucstream.__main__"],
+    ["aucstream.dev"],
 ]
 
 NUMBA = {
@@ -88,6 +89,12 @@ def test_numba_is_imported_in_five_files_and_the_library_never_imports_the_servi
         assert not outside & {"numba", "llvmlite"}, module
     if module.split(".")[0] == "aucstream" and not module.startswith("aucstream.cli"):
         assert not outside & ({"fastapi", "uvicorn", "starlette", "typer"} | set(PACKAGES) - {"aucstream"}), module
+
+
+def test_tools_are_imported_by_nothing_else():
+    for module in FILES:
+        if room(module) != "aucstream.dev":
+            assert not {other for other in GRAPH[module] if room(other) == "aucstream.dev"}, module
 
 
 def test_learners_do_not_import_each_other():

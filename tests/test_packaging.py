@@ -169,12 +169,12 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def sources() -> set[str]:
-    """Return the files of both packages as their names in a wheel."""
+    """Return the files of both packages as their names in a wheel; tools for a checkout are not in it."""
     return {
         f"{package}/{path.relative_to(folder).as_posix()}"
         for package, folder in PACKAGES.items()
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", "dev"} & set(path.relative_to(folder).parts)
     }
 
 

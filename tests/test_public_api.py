@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,13 @@ def test_every_learner_is_exported_under_its_own_name():
         if isinstance(value, type):
             assert value.__name__ == name
             assert value.__doc__
+
+
+def test_type_checkers_see_the_names_that_are_loaded():
+    tree = ast.parse(Path(aucstream.__file__).read_text())
+    (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = {alias.asname: node.module for node in guard.body for alias in node.names}
+    assert imports == aucstream._HOMES
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from aucstream.errors import NonFiniteStep
 from aucstream.kernels.ledger import KAPPA2
 from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.state import Scratch, UnitChange
+from aucstream.registry import LEARNERS
 
 Make = Callable[[], Any]
 FORMS = ("dense", "csr", "dicts", "widening")
@@ -85,8 +88,28 @@ def reference_run(plain: type, params: tuple[tuple[str, Any], ...], n: int) -> t
     return learner, np.array([learner.learn(x, label, weight) for x, label, weight in zip(*stream(n), strict=True)])
 
 
+def unwritten(*classes: type) -> list[str]:
+    """Return the lines that a template left to be written, in the files of classes and in the registry."""
+    files = [Path(inspect.getfile(cls)) for cls in classes]
+    lines = [
+        f"{path.parent.name}/{path.name}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if "WRITE:" in line
+    ]
+    names = {cls.__name__ for cls in classes}
+    return lines + [
+        f"{entry.class_name} in registry.py"
+        for entry in LEARNERS.values()
+        if entry.class_name in names and "WRITE:" in entry.paper
+    ]
+
+
 def check_agreement(kind: type, plain: type, params: dict[str, Any], form: str, n: int = 1200) -> tuple[Any, Any]:
     """Assert that scores before each step and output weights are the reference's; return both learners."""
+    left = unwritten(kind, plain)
+    if left:
+        pytest.fail(f"write the update of {kind.__name__}: {', '.join(left)}", pytrace=False)
     X, y, weights = stream(n)
     reference, theirs = reference_run(plain, tuple(params.items()), n)
     model = kind(**params)
