@@ -13,7 +13,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.native.reader import COMPILED
 from aucstream.registry import make
 
-from .models import FORMS, alone_and_piped, every_variant, learn_dicts, state, stream
+from .models import FORMS, learn_dicts, state, stream, variants_in_forms
 
 SCALERS = ["standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
 PLAIN = 4  # of the first rows: they are read in one go
@@ -63,8 +63,7 @@ def checked(model: RankingClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state(model) == before
 
 
-@every_variant
-@alone_and_piped
+@variants_in_forms()
 def test_a_row_with_new_names_has_the_score_of_the_slow_reading(variant, form, monkeypatch):
     checked(learn_dicts(FORMS[form](variant), *stream(120)), monkeypatch)
 

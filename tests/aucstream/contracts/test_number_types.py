@@ -20,7 +20,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics import AUC, FadingAUC
 from aucstream.registry import learner_class, make
 
-from .models import every_learner, learn_dicts, state, stream
+from .models import learn_dicts, learners, state, stream
 
 ONES = [1, True, np.int64(1), np.uint8(1), np.bool_(True), np.float32(1), np.float64(1)]
 HALVES = [np.float32(0.5), np.float64(0.5), np.float16(0.5)]
@@ -63,7 +63,7 @@ def test_the_first_weight_of_a_process_does_not_decide_what_later_ones_mean():
         assert digests == expected
 
 
-@every_learner
+@learners()
 def test_a_weight_means_the_same_in_every_type(name):
     def learned(first: object, later: object) -> bytes:
         model = make(name, {})
@@ -86,7 +86,7 @@ def wholes(rule: Rule) -> list[int]:
     return [value for value in (0, 1, 2) if all(bound.holds(value) for bound in rule.bounds)]
 
 
-@every_learner
+@learners()
 def test_a_parameter_means_the_same_as_an_integer(name):
     cls = learner_class(name)
     X, y = stream(40)
