@@ -38,16 +38,19 @@ class Gate:
         SHUT while a method is at work, else the version.
     address : int
         Of the cell.
+    private : bool
+        The object is a copy that only a pickle in the making knows.
     whole : weak reference or None
         The object, where its parts have its gate, too.
     """
 
-    __slots__ = ("address", "cell", "lock", "owner", "version", "whole")
+    __slots__ = ("address", "cell", "lock", "owner", "private", "version", "whole")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.owner = 0
         self.version = 0
+        self.private = False
         self.cell = array("q", [0])
         self.address: int = self.cell.buffer_info()[0]
         self.whole: weakref.ref[Any] | None = None
@@ -111,8 +114,16 @@ class Exclusive:
         return self._copied(memo)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # A copy: a pickle reads the state after this method has returned.
-        return _blank, (type(self),), self._copied({}).__getstate__()
+        # A copy: a pickle reads the state after this method has returned. What is in the copy is not copied again, or
+        # what two of its parts share would become two.
+        if self._gate.private:
+            return _blank, (type(self),), self.__getstate__()
+        memo: dict[int, Any] = {}
+        twin = self._copied(memo)
+        for part in memo.values():
+            if isinstance(part, Exclusive):
+                part._gate.private = True
+        return _blank, (type(self),), twin.__getstate__()
 
     @exclusive
     def _copied(self, memo: dict[int, Any]) -> Self:
