@@ -13,6 +13,7 @@ import pytest
 from aucstream import SOLAM, Pipeline
 from aucstream.exclusive import Exclusive
 from aucstream.learners._base.estimator import RankingClassifier
+from aucstream.registry import LEARNERS, learner_class
 
 SCRIPT = Path(__file__).with_name("shared.py")
 SHORT = 0.15  # seconds a model
@@ -49,6 +50,7 @@ def test_every_public_method_of_what_threads_may_share_is_guarded():
     def below(cls: type) -> list[type]:
         return [cls, *(deeper for child in cls.__subclasses__() for deeper in below(child))]
 
+    assert set(map(learner_class, LEARNERS)) <= set(below(Exclusive))
     seen = 0
     for cls in below(Exclusive):
         for name, member in vars(cls).items():
@@ -56,7 +58,7 @@ def test_every_public_method_of_what_threads_may_share_is_guarded():
                 if not name.startswith("_") and callable(part) and not isinstance(part, (type, staticmethod)):
                     assert getattr(part, "is_guarded", False), f"{cls.__name__}.{name}"
                     seen += 1
-    assert seen > 200
+    assert seen > 60
 
 
 @pytest.mark.parametrize("make", [SOLAM, Pipeline])
@@ -68,7 +70,7 @@ def test_a_call_that_was_fetched_before_the_model_changed_does_nothing(make):
     x = {"a": 1.0, "b": 2.0}
     for i in range(40):
         model.learn_one(x, i % 2 == 0)
-    old = model._one
+    old = model._entry
     model.learn_one({f"n{i}": 1.0 for i in range(100)}, True)  # the arrays grow
     before = states(model)
     score = old.learn(id(x), old.address, 1.0, 1.0)
@@ -77,7 +79,7 @@ def test_a_call_that_was_fetched_before_the_model_changed_does_nothing(make):
     assert states(model) == before
     with model._gate.lock:  # another method is at work
         model._gate.cell[0] = -1
-        now = model._one
+        now = model._entry
         assert now.learn(id(x), now.address, 1.0, 1.0) != now.learn(id(x), now.address, 1.0, 1.0)
-        model._gate.cell[0] = model._gate.generation
+        model._gate.cell[0] = model._gate.version
     assert states(model) == before
