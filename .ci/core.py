@@ -15,6 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROWS = 400
@@ -112,14 +113,16 @@ def check_refusals(folder: Path) -> None:
     data, parquet = folder / "data.csv", folder / "data.parquet"
     parquet.write_bytes(b"PAR1")
     options = ("--label", "y", "--model", "psam")
-    for extra, command in (
+    commands = (
         ("service", ("serve",)),
         ("service", ("serve", "--help")),
         ("service", ("fsck", folder)),
         ("plot", ("evaluate", data, *options, "--plot", folder / "auc.png")),
         ("arrow", ("evaluate", parquet, *options)),
-    ):
-        done = run(*command)
+    )
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda command: run(*command), (command for _, command in commands)))
+    for (extra, command), done in zip(commands, results, strict=True):
         assert (done.returncode, done.stdout) == (REFUSED, ""), (command, done)
         assert len(done.stderr.splitlines()) == 1, (command, done.stderr)
         assert "pip install" in done.stderr, (command, done.stderr)
