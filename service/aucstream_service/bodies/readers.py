@@ -11,7 +11,7 @@ from aucstream_service.bodies.bodies import Call, RowLimits, raw_list
 from aucstream_service.bodies.ndjson import LineReader, accepts
 from aucstream_service.errors.exceptions import BodyTooLarge, InvalidQuery
 from aucstream_service.http.query import checked_query
-from aucstream_service.http.request_context import ARROW, JSON, NDJSON, Exchange
+from aucstream_service.http.request_context import ARROW, JSON, NDJSON, RequestContext
 from aucstream_service.journal.row_batch import Line, RowBatch
 from aucstream_service.settings import Settings
 
@@ -25,7 +25,7 @@ class Bodies:
         self.settings = settings
         self.limits = limits
 
-    async def array(self, exchange: Exchange) -> list[Line]:
+    async def array(self, exchange: RequestContext) -> list[Line]:
         """Return the rows of a JSON array."""
         raws = raw_list(await exchange.body(self.settings.max_body_bytes))
         if len(raws) > self.settings.max_rows:
@@ -33,7 +33,7 @@ class Bodies:
         exchange.rows = len(raws)
         return [(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
-    async def lines(self, exchange: Exchange, call: Call) -> Parts:
+    async def lines(self, exchange: RequestContext, call: Call) -> Parts:
         """Yield the rows of NDJSON, some at a time."""
         reader = LineReader(self.settings.max_line_bytes, accepts(call, self.limits))
         async for chunk in exchange.chunks():
@@ -45,7 +45,7 @@ class Bodies:
             exchange.rows += len(part)
             yield part
 
-    async def arrow(self, exchange: Exchange, pa: Any, call: Call) -> Parts:
+    async def arrow(self, exchange: RequestContext, pa: Any, call: Call) -> Parts:
         """Yield the rows of an Arrow stream, some at a time."""
         settings = self.settings
         limits = Limits(settings.max_body_bytes, settings.max_rows, settings.max_line_bytes)
@@ -60,7 +60,7 @@ class Bodies:
         batches.end()
 
 
-def form_and_skip(exchange: Exchange) -> tuple[bytes, bool]:
+def form_and_skip(exchange: RequestContext) -> tuple[bytes, bool]:
     """Return the media type of a body, and whether its bad lines are skipped (`?on_error=abort|skip`)."""
     value = "abort"
     if exchange.query:

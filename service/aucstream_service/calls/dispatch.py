@@ -21,7 +21,7 @@ from aucstream_service.http.access import MODEL_ROUTE, MODELS, Watch
 from aucstream_service.http.admission import Admission
 from aucstream_service.http.protocol import DirectCycle
 from aucstream_service.http.query import checked_query
-from aucstream_service.http.request_context import JSON, SMALL, Exchange, Header, Reading, header_lines
+from aucstream_service.http.request_context import JSON, SMALL, Header, Reading, RequestContext, header_lines
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.storage.api_keys import REST_SECONDS, Keyring
@@ -37,7 +37,7 @@ class OneRowCall:
 
     __slots__ = ("_call", "_edge", "_exchange", "_model")
 
-    def __init__(self, edge: Edge, exchange: Exchange, model: Model, call: OneCall) -> None:
+    def __init__(self, edge: Edge, exchange: RequestContext, model: Model, call: OneCall) -> None:
         self._edge = edge
         self._exchange = exchange
         self._model = model
@@ -48,14 +48,14 @@ class OneRowCall:
         """Answer by `connection.answer`, now or when the journal has decided."""
         self._exchange.bytes_in = len(body)
         try:
-            found = self._call(self._exchange, self._model, body)
+            answer = self._call(self._exchange, self._model, body)
         except Exception as error:
             self._refuse(connection, error)
             return
-        if isinstance(found, Pending):
-            found.outcome.add_done_callback(partial(self._decided, connection, found.answer))
+        if isinstance(answer, Pending):
+            answer.outcome.add_done_callback(partial(self._decided, connection, answer.answer))
         else:
-            self._answer(connection, found)
+            self._answer(connection, answer)
 
     def withdraw(self) -> None:
         """Take note that ASGI serves this request."""
@@ -67,13 +67,13 @@ class OneRowCall:
 
     def _decided(self, connection: DirectCycle, answer: Callable[[Any], Answer], outcome: asyncio.Future[Any]) -> None:
         try:
-            found = answer(outcome.result())
+            reply = answer(outcome.result())
         except asyncio.CancelledError:
             self._refuse(connection, self._edge.host.not_ready())
         except Exception as error:
             self._refuse(connection, error)
         else:
-            self._answer(connection, found)
+            self._answer(connection, reply)
 
     def _refuse(self, connection: DirectCycle, error: Exception) -> None:
         if isinstance(error, AucstreamError):
@@ -104,11 +104,13 @@ class Edge:
         self._one = {call: (one, f"{MODEL_ROUTE}/{call}") for call, one in self.hot.one.items()}
         keyring = Keyring(host.directory.keys, host.settings.own_key(), REST_SECONDS)
         self.admission = Admission(host.settings, keyring)
-        told = host.settings
-        self.reading = Reading(told.max_bodies_bytes, told.body_seconds, told.inflate, told.stream_bytes_per_second)
+        limits = host.settings
+        self.reading = Reading(
+            limits.max_bodies_bytes, limits.body_seconds, limits.inflate, limits.stream_bytes_per_second
+        )
         self.fixed = [(b"aucstream-durability", host.settings.durability.encode())]
         self.fixed_lines = header_lines(self.fixed)
-        self._most = min(told.max_body_bytes, SMALL)
+        self._most = min(limits.max_body_bytes, SMALL)
 
     def call_of(self, url: bytes, headers: list[Header]) -> OneRowCall | None:
         """Return what serves a POST without ASGI: a call of one row whose head is in order and whose body is small.
@@ -122,7 +124,7 @@ class Edge:
         if call not in self._one:
             return None
         one, route = self._one[call]
-        exchange = Exchange("POST", path, headers, self.fixed)
+        exchange = RequestContext("POST", path, headers, self.fixed)
         size = exchange.content_length
         if size is None or size > self._most or exchange.content_encoding is not None:
             return None
@@ -137,7 +139,7 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
-        exchange = Exchange.of_asgi(scope, receive, send, self.fixed, self.reading)
+        exchange = RequestContext.of_asgi(scope, receive, send, self.fixed, self.reading)
         self.watch.in_flight += 1
         model: Model | None = None  # of a hot call: it counts what was refused
         try:
@@ -180,7 +182,7 @@ def count_refused(model: Model, error: AucstreamError) -> None:
         model.counts.refuse(error)
 
 
-async def answer_error(exchange: Exchange, error: BaseException) -> None:
+async def answer_error(exchange: RequestContext, error: BaseException) -> None:
     """Answer an exception by the table; log an unexpected one without its message.
 
     A message may quote features: the log gets the type and the place only.
@@ -193,15 +195,15 @@ async def answer_error(exchange: Exchange, error: BaseException) -> None:
     await exchange.answer(status, body, CONTENT_TYPE, headers)
 
 
-def problem_for(exchange: Exchange, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
+def problem_for(exchange: RequestContext, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
     """Return status, body and headers of an exception's answer; an unexpected one is logged."""
     if problem_type_of(error) is INTERNAL:
-        told = {"request_id": exchange.request_id.decode()}
-        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=told)
+        fields = {"request_id": exchange.request_id.decode()}
+        log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=fields)
     return problem_of(error, exchange.request_id.decode())
 
 
-def unrouted(exchange: Exchange, allowed: set[str]) -> Exception:
+def unrouted(exchange: RequestContext, allowed: set[str]) -> Exception:
     """Return the error of a request that no route takes."""
     if allowed:
         methods = ", ".join(sorted(allowed))

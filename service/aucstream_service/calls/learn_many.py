@@ -19,7 +19,7 @@ from aucstream_service.bodies.readers import Bodies, Parts, form_and_skip
 from aucstream_service.bodies.row_decoder import RowDecoder, Skip
 from aucstream_service.errors.exceptions import Disconnected, InvalidBody, RowsRefused
 from aucstream_service.errors.problems import MAX_ERRORS, field_errors
-from aucstream_service.http.request_context import JSON, NDJSON, Exchange
+from aucstream_service.http.request_context import JSON, NDJSON, RequestContext
 from aucstream_service.journal.commands import Kind, Mode
 from aucstream_service.journal.row_batch import RowBatch, concatenate
 from aucstream_service.models.host import ModelHost
@@ -96,15 +96,15 @@ class LearnMany:
         self.limits = limits
         self.bodies = Bodies(host.settings, limits)
 
-    async def learn_many(self, exchange: Exchange, model: Model) -> None:
+    async def learn_many(self, exchange: RequestContext, model: Model) -> None:
         """Learn a JSON array (all or nothing) or NDJSON lines (streamed)."""
         await self._many(exchange, model, Call.LEARN)
 
-    async def label_many(self, exchange: Exchange, model: Model) -> None:
+    async def label_many(self, exchange: RequestContext, model: Model) -> None:
         """Label by id from a JSON array (all or nothing) or NDJSON lines (streamed)."""
         await self._many(exchange, model, Call.LABEL)
 
-    async def _many(self, exchange: Exchange, model: Model, call: Call) -> None:
+    async def _many(self, exchange: RequestContext, model: Model, call: Call) -> None:
         form, skip = form_and_skip(exchange)
         if form == JSON:
             tally = await self._array(exchange, model, call)
@@ -120,7 +120,7 @@ class LearnMany:
     def _decoder(self, model: Model, call: Call, skip: Skip | None) -> RowDecoder:
         return RowDecoder(model.pipeline, model.kind, call, self.limits, self.settings.max_line_bytes, skip)
 
-    async def _array(self, exchange: Exchange, model: Model, call: Call) -> Tally:
+    async def _array(self, exchange: RequestContext, model: Model, call: Call) -> Tally:
         lines = await self.bodies.array(exchange)
         decoder = self._decoder(model, call, None)
         parts: list[RowBatch] = []

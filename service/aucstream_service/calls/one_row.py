@@ -31,7 +31,7 @@ from aucstream_service.calls.learn_many import LearnMany
 from aucstream_service.calls.predict_many import PredictMany
 from aucstream_service.calls.scores import contributions, judge_known, non_finite_score, scores_of
 from aucstream_service.http.admission import require
-from aucstream_service.http.request_context import JSON, Exchange
+from aucstream_service.http.request_context import JSON, RequestContext
 from aucstream_service.journal.commands import KeepOutcome, Kind, Mode
 from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import Predictions, RowBatch
@@ -43,7 +43,7 @@ from aucstream_service.storage.api_keys import Role
 _encode = msgspec.json.Encoder().encode
 
 First = tuple[float, float | None, int]  # score, probability, and after which event
-Handler = Callable[[Exchange, Model], Coroutine[Any, Any, None]]
+Handler = Callable[[RequestContext, Model], Coroutine[Any, Any, None]]
 
 
 class Answer(NamedTuple):
@@ -60,7 +60,7 @@ class Pending(NamedTuple):
     answer: Callable[[Any], Answer]  # or raises what became of it
 
 
-OneCall = Callable[[Exchange, Model, bytes], Answer | Pending]
+OneCall = Callable[[RequestContext, Model, bytes], Answer | Pending]
 
 
 class HotCalls:
@@ -90,16 +90,16 @@ class HotCalls:
     def _handler(self, call: OneCall) -> Handler:
         most = self.settings.max_body_bytes
 
-        async def handle(exchange: Exchange, model: Model) -> None:
+        async def handle(exchange: RequestContext, model: Model) -> None:
             exchange.require(JSON)
-            found = call(exchange, model, await exchange.body(most))
-            if isinstance(found, Pending):
-                found = found.answer(await found.outcome)
-            await exchange.answer(*found)
+            answer = call(exchange, model, await exchange.body(most))
+            if isinstance(answer, Pending):
+                answer = answer.answer(await answer.outcome)
+            await exchange.answer(*answer)
 
         return handle
 
-    def learn_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
+    def learn_one(self, _exchange: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn one example; answers when it is durable and applied."""
         body = learn_body(data)
         features: list[Features] = [body.features]
@@ -120,7 +120,7 @@ class HotCalls:
         )
         return Pending(self.host.learn(model, rows, kind, Mode.ALL), _learned)
 
-    def label_one(self, _exchange: Exchange, model: Model, data: bytes) -> Pending:
+    def label_one(self, _exchange: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn the prediction that waits under an id; answers when that is durable and applied."""
         body = label_body(data)
         try:
@@ -131,7 +131,7 @@ class HotCalls:
         rows = RowBatch([], [sign], ids=[body.id], size=len(data))
         return Pending(self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL), _labelled)
 
-    def predict_one(self, exchange: Exchange, model: Model, data: bytes) -> Answer | Pending:
+    def predict_one(self, exchange: RequestContext, model: Model, data: bytes) -> Answer | Pending:
         """Score one example with the state after event `seq`; with an id it waits for its label."""
         body = predict_body(data)
         try:
@@ -141,9 +141,9 @@ class HotCalls:
         except AucstreamError as error:
             raise located(error) from None
         first, kind = self._judged(body, len(data), model)
-        told = contributions(model, body.features) if body.explain else None
+        shares = contributions(model, body.features) if body.explain else None
         if body.id is None:
-            return _predicted(first, told)
+            return _predicted(first, shares)
         predictions = Predictions()
         predictions.add(body.id, body.features, *first)
 
@@ -153,7 +153,7 @@ class HotCalls:
             before = outcome.answers[0]
             assert before is not None
             # contributions belong to the score they add up to
-            return _predicted(first, told) if first == before[1:] else _predicted(before[1:], None)
+            return _predicted(first, shares) if first == before[1:] else _predicted(before[1:], None)
 
         return Pending(self.host.keep(model, predictions, kind, Mode.ALL), answer)
 
@@ -203,6 +203,6 @@ def _labelled(learned: Learned) -> Answer:
     return Answer(202 if 0 in outcome.early else 200, answer)
 
 
-def _predicted(first: First, told: dict[str, float] | None) -> Answer:
+def _predicted(first: First, shares: dict[str, float] | None) -> Answer:
     answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
-    return Answer(200, answer + b"}" if told is None else answer + b',"contributions":%s}' % _encode(told))
+    return Answer(200, answer + b"}" if shares is None else answer + b',"contributions":%s}' % _encode(shares))

@@ -36,7 +36,7 @@ from aucstream_service.errors.exceptions import (
     RowsRefused,
 )
 from aucstream_service.http.admission import require
-from aucstream_service.http.request_context import JSON, NDJSON, Exchange
+from aucstream_service.http.request_context import JSON, NDJSON, RequestContext
 from aucstream_service.journal.commands import Mode
 from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import Line, Predictions, RowBatch
@@ -58,7 +58,7 @@ class PredictMany:
         self.bodies = Bodies(host.settings, limits)
         self.spooled = 0  # bytes of answers that wait for the end of their requests
 
-    async def predict_many(self, exchange: Exchange, model: Model) -> None:
+    async def predict_many(self, exchange: RequestContext, model: Model) -> None:
         """Score a JSON array, NDJSON lines or an Arrow stream; rows with ids wait for their labels."""
         form, skip = form_and_skip(exchange)
         if form == JSON:
@@ -72,7 +72,7 @@ class PredictMany:
             parts, answers = self.bodies.arrow(exchange, pa, Call.PREDICT), answers_for(exchange, pa)
         await self._stream(exchange, model, parts, answers, Mode.SKIP if skip else Mode.ABORT)
 
-    async def _array(self, exchange: Exchange, model: Model) -> None:
+    async def _array(self, exchange: RequestContext, model: Model) -> None:
         lines = await self.bodies.array(exchange)
         rows = ScoredRows(exchange, model, self, Mode.ALL)
         seq = model.seq
@@ -85,7 +85,9 @@ class PredictMany:
         answers = DocumentAnswers()
         await exchange.answer(200, answers.begin() + answers.part(rows.answers) + answers.end(seq))
 
-    async def _stream(self, exchange: Exchange, model: Model, parts: Parts, answers: LineAnswers, mode: Mode) -> None:
+    async def _stream(
+        self, exchange: RequestContext, model: Model, parts: Parts, answers: LineAnswers, mode: Mode
+    ) -> None:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
         size = accepted = 0
@@ -145,7 +147,7 @@ class PredictMany:
 class ScoredRows:
     """Rows of a predict-many body: their answers, and those that wait for a label."""
 
-    def __init__(self, exchange: Exchange, model: Model, call: PredictMany, mode: Mode) -> None:
+    def __init__(self, exchange: RequestContext, model: Model, call: PredictMany, mode: Mode) -> None:
         self.answers: list[Answer] = []
         self.waiting = 0  # rows that this request has made wait
         self._exchange = exchange
@@ -244,7 +246,7 @@ class ScoredRows:
             self.answers[at] = refusal_part(bad)
 
 
-async def _send_spool(exchange: Exchange, spool: IO[bytes], kind: bytes) -> None:
+async def _send_spool(exchange: RequestContext, spool: IO[bytes], kind: bytes) -> None:
     spool.seek(0)
     await exchange.start(200, kind)
     while block := spool.read(SEND_BYTES):

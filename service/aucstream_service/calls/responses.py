@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from aucstream_service.bodies.decode_errors import BadLine
-from aucstream_service.http.request_context import ARROW, JSON, NDJSON, Exchange
+from aucstream_service.http.request_context import ARROW, JSON, NDJSON, RequestContext
 
 Answer = tuple[float, float | None] | bytes  # score and probability, or the answer of a row that was refused
 
@@ -97,7 +97,7 @@ class ArrowAnswers(LineAnswers):
         return b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-def answers_for(exchange: Exchange, pa: Any) -> LineAnswers:
+def answers_for(exchange: RequestContext, pa: Any) -> LineAnswers:
     """Return the form of the answer to an Arrow stream: Arrow, unless Accept asks for JSON and not for Arrow."""
     accept = b",".join(value for name, value in exchange.scope["headers"] if name == b"accept").lower()
     if ARROW not in accept and NDJSON in accept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from aucstream_service.http.protocol import Gate
-from aucstream_service.http.request_context import Exchange
+from aucstream_service.http.request_context import RequestContext
 from aucstream_service.settings import MODEL_NAME
 from aucstream_service.telemetry.histogram import Histogram
 from aucstream_service.telemetry.logs import Ended, Sink
@@ -46,13 +46,13 @@ class Watch:
     @property
     def requests(self) -> dict[tuple[str, str, str], int]:
         """Return requests by template, method and class of the status (`none`: the client left)."""
-        found: dict[tuple[str, str, str], int] = {}
+        totals: dict[tuple[str, str, str], int] = {}
         for (route, method, status), cell in self._cells.items():
             key = (route or UNMATCHED, _known(method), f"{status // 100}xx" if status else "none")
-            found[key] = found.get(key, 0) + cell.count
-        return found
+            totals[key] = totals.get(key, 0) + cell.count
+        return totals
 
-    def ended(self, exchange: Exchange) -> None:
+    def ended(self, exchange: RequestContext) -> None:
         """Count a request whose answer has ended, or whose client left."""
         self.in_flight -= 1
         seconds = time.perf_counter() - exchange.began
@@ -79,7 +79,7 @@ class Watch:
                 )
             )
 
-    def refused(self, exchange: Exchange) -> None:
+    def refused(self, exchange: RequestContext) -> None:
         """Count a request that was refused before it came to a route."""
         self.in_flight += 1
         self.ended(exchange)
@@ -98,7 +98,7 @@ def _known(method: str) -> str:
     return method if method in METHODS else "other"
 
 
-def _model_of(exchange: Exchange) -> str | None:
+def _model_of(exchange: RequestContext) -> str | None:
     """Return the model's name, where there is one of that name: other text of a path is not logged."""
     route = exchange.route
     if route is None or not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:

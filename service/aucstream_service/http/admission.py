@@ -13,7 +13,7 @@ import ipaddress
 from typing import Any
 
 from aucstream_service.errors.exceptions import Forbidden, HostRefused, Unauthorized
-from aucstream_service.http.request_context import Exchange
+from aucstream_service.http.request_context import RequestContext
 from aucstream_service.settings import Settings
 from aucstream_service.storage.api_keys import Keyring, Role
 
@@ -55,7 +55,7 @@ class Admission:
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         self._good: set[bytes] = set()
 
-    def admit(self, exchange: Exchange) -> None:
+    def admit(self, exchange: RequestContext) -> None:
         """Set the role of a request, or raise HostRefused, Unauthorized, Forbidden."""
         keyed = self._keyring.needed
         if not (self._any or (keyed and not self._listed)):
@@ -97,7 +97,7 @@ class Admission:
             self._good.add(host)
 
 
-def require(exchange: Exchange, needed: Role) -> None:
+def require(exchange: RequestContext, needed: Role) -> None:
     """Raise Forbidden if the key of a request has a lesser role."""
     role = exchange.role
     if role is not None and role < needed:

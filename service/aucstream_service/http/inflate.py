@@ -23,16 +23,16 @@ class Inflater:
     def __init__(self, encoding: bytes) -> None:
         self._name = "zstd" if encoding == b"zstd" else "gzip"
         self._decoder: _Gzip | _Zstd = _Zstd() if encoding == b"zstd" else _Gzip()
-        self._taken = 0
-        self._given = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces that these bytes inflate to, or raise BadEncoding, BodyTooLarge."""
-        self._taken += len(data)
+        self._bytes_in += len(data)
         try:
             for piece in self._decoder.pieces(data):
-                self._given += len(piece)
-                if self._given > FREE and self._given > MAX_RATIO * self._taken:
+                self._bytes_out += len(piece)
+                if self._bytes_out > FREE and self._bytes_out > MAX_RATIO * self._bytes_in:
                     raise BodyTooLarge("body", f"one that inflates to at most {MAX_RATIO} times its size")
                 yield piece
         except (zlib.error, zstandard.ZstdError):

@@ -40,7 +40,7 @@ from aucstream_service.errors.exceptions import (
     VersionNotSupported,
 )
 from aucstream_service.errors.problems import CONTENT_TYPE, problem_of
-from aucstream_service.http.request_context import BROKEN, WIRE, Exchange, Header, header_lines, late
+from aucstream_service.http.request_context import BROKEN, WIRE, Header, RequestContext, header_lines, late
 from aucstream_service.settings import Settings
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
@@ -95,7 +95,7 @@ class Gate:
     lingering: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
     fixed: list[Header] = field(default_factory=list)  # headers of every answer
-    ended: Callable[[Exchange], None] | None = None  # told of what was refused here
+    ended: Callable[[RequestContext], None] | None = None  # told of what was refused here
     call_of: Callable[[bytes, list[Header]], Call | None] | None = None  # URL and headers of a POST -> its call
     _lines: tuple[list[Header], bytes] = ([], b"")
 
@@ -166,7 +166,7 @@ class Protocol(HttpToolsProtocol):
         self._received = self._seen = 0
         self._unsent = -1
         self._refusal: ServiceError | None = None
-        self._told = False
+        self._overload_answered = False
         self._upgrading = False  # this request asked for another protocol
         self._dropping = False  # nothing more is parsed
         self._last: ServiceError | None = None  # to be told after the answers that are due
@@ -208,8 +208,8 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse, unless this connection is refused: then answer once and drop what comes."""
         if self._lingers:
-            if self._refused and not self._told:
-                self._told = True
+            if self._refused and not self._overload_answered:
+                self._overload_answered = True
                 self._write(Overloaded("connections", f"at most {self.gate.connections} at once: try again later"))
                 self.transport.write_eof()
             return
@@ -242,8 +242,8 @@ class Protocol(HttpToolsProtocol):
     def _plain_head(self) -> bytes:
         """Return the head of a request that asked for another protocol, without that: the parser left its body out."""
         closes = any(name == b"connection" and b"close" in value.lower() for name, value in self.headers)
-        kept = [(name, value) for name, value in self.headers if name not in UPGRADING]
-        lines = [b"%s: %s" % header for header in (*kept, *([(b"connection", b"close")] if closes else ()))]
+        headers = [(name, value) for name, value in self.headers if name not in UPGRADING]
+        lines = [b"%s: %s" % header for header in (*headers, *([(b"connection", b"close")] if closes else ()))]
         line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         self._upgrading = False
         self._expected = HEAD
@@ -525,7 +525,7 @@ class Protocol(HttpToolsProtocol):
         self._count(type(error))
         begun = bool(self.url)  # then the parser knows the method
         method = self.parser.get_method().decode() if begun else "-"
-        exchange = Exchange(method, "", self.headers or [], self.gate.fixed)
+        exchange = RequestContext(method, "", self.headers or [], self.gate.fixed)
         exchange.began -= self.loop.time() - self._since
         exchange.status, body, headers = problem_of(error, exchange.request_id.decode())
         exchange.bytes_out = len(body)

@@ -13,15 +13,15 @@ from aucstream_service.errors.exceptions import InvalidQuery
 
 def checked_query(query: bytes, known: Collection[str]) -> dict[str, str]:
     """Return the parameters of a query, or raise InvalidQuery naming one that is unknown or comes twice."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            told = f"no parameter but {', '.join(known)}" if known else "no parameter"
-            raise InvalidQuery("query", told, name)
-        if name in found:
+            expected = f"no parameter but {', '.join(known)}" if known else "no parameter"
+            raise InvalidQuery("query", expected, name)
+        if name in parameters:
             raise InvalidQuery(name, "this parameter once", Description("several"))
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 async def known_query(request: Request) -> None:

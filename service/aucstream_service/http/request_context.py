@@ -61,7 +61,7 @@ SMALL = 1 << 16  # bytes of a stream that are not counted as a large body
 SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
 
 
-class Wire(Protocol):
+class DirectConnection(Protocol):
     """A connection as its protocol knows it: a short way past ASGI's messages for one small request."""
 
     def whole_body(self) -> bytes | None:
@@ -87,7 +87,7 @@ def late() -> SlowRequest:
     return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
 
 
-class Exchange:
+class RequestContext:
     """A request as the service sees it; handlers read from it and answer through it.
 
     `began`, `route`, `model`, `status`, `rows`, `bytes_in` and `bytes_out` are kept for the metrics and the access log.
@@ -108,7 +108,7 @@ class Exchange:
     role: Role | None = None  # of the key that was shown; None where no key is needed
     knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
     query = b""
-    wire: Wire | None = None
+    wire: DirectConnection | None = None
 
     # set by `of_asgi` alone: a request that ASGI does not serve has its body received and its answer sent elsewhere
     scope: Scope
@@ -148,13 +148,15 @@ class Exchange:
         self._fixed = fixed
 
     @classmethod
-    def of_asgi(cls, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading) -> Exchange:
+    def of_asgi(
+        cls, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading
+    ) -> RequestContext:
         """Return the exchange of a request that ASGI serves."""
-        made = cls(scope["method"], scope["path"], scope["headers"], fixed)
-        made.query = scope["query_string"]
-        made.scope, made.receive, made.send, made.reading = scope, receive, send, reading
-        made.wire = scope.get(WIRE)
-        return made
+        request = cls(scope["method"], scope["path"], scope["headers"], fixed)
+        request.query = scope["query_string"]
+        request.scope, request.receive, request.send, request.reading = scope, receive, send, reading
+        request.wire = scope.get(WIRE)
+        return request
 
     @property
     def headers(self) -> list[Header]:
@@ -381,8 +383,8 @@ def _traceparent(trace: bytes | None) -> bytes:
     return b"00-%s-%016x-%s" % (match[1], random.getrandbits(64), match[3])
 
 
-def exchange_of(scope: Mapping[str, Any]) -> Exchange:
+def exchange_of(scope: Mapping[str, Any]) -> RequestContext:
     """Return the exchange that the edge put into a request's scope."""
     exchange = scope["aucstream.exchange"]
-    assert isinstance(exchange, Exchange)
+    assert isinstance(exchange, RequestContext)
     return exchange

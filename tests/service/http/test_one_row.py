@@ -59,7 +59,7 @@ class Witness:
         return found
 
 
-class Wire:
+class DirectConnection:
     """One connection; requests and answers as bytes."""
 
     def __init__(self, port: int) -> None:
@@ -67,7 +67,7 @@ class Wire:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> DirectConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,9 +134,9 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spied]:
 
 
 @pytest.fixture
-def wire(spied: Spied) -> Iterator[Wire]:
+def wire(spied: Spied) -> Iterator[DirectConnection]:
     spied.seen.clear()
-    with Wire(spied.port) as found:
+    with DirectConnection(spied.port) as found:
         yield found
 
 
@@ -153,11 +153,11 @@ def fixed(headers: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_each_request_is_served_without_asgi_and_answered_as_by_it(
-    spied: Spied, wire: Wire, parts: int, monkeypatch: pytest.MonkeyPatch
+    spied: Spied, wire: DirectConnection, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol.Protocol, "look", lambda *_: None)  # it leaves a request in parts to ASGI
     before = counted(spied, "predict-one", "2xx")
-    with Wire(spied.port) as other:
+    with DirectConnection(spied.port) as other:
         by_asgi = other.ask("predict-one", PREDICT, more=CLOSE)
         assert other.closed()
     assert spied.seen == []
@@ -179,7 +179,7 @@ def test_each_request_is_served_without_asgi_and_answered_as_by_it(
     assert spied.app.watch.in_flight == 0
 
 
-def test_rows_are_learned_in_their_order(spied: Spied, wire: Wire) -> None:
+def test_rows_are_learned_in_their_order(spied: Spied, wire: DirectConnection) -> None:
     seq = spied.describe("m")["seq"]
     told = [wire.ask("learn-one", {"features": ROW, "label": label})[2]["seq"] for label in (0, 1, 0, 1, 1)]
     assert told == [seq + k for k in range(1, 6)]
@@ -187,7 +187,7 @@ def test_rows_are_learned_in_their_order(spied: Spied, wire: Wire) -> None:
     assert spied.describe("m")["examples"] == spied.describe("m")["seq"] == seq + 5
 
 
-def test_predictions_that_wait_and_their_labels(spied: Spied, wire: Wire) -> None:
+def test_predictions_that_wait_and_their_labels(spied: Spied, wire: DirectConnection) -> None:
     seq = spied.describe("m")["seq"]
     for number in range(3):
         status, _, told = wire.ask("predict-one", {"features": ROW, "id": f"one-{number}"})
@@ -213,8 +213,8 @@ def test_predictions_that_wait_and_their_labels(spied: Spied, wire: Wire) -> Non
         ("label-one", {"id": "never-seen", "label": 1}, 404),
     ],
 )
-def test_a_body_is_refused_as_by_asgi(spied: Spied, wire: Wire, call: str, body: Any, status: int) -> None:
-    with Wire(spied.port) as other:
+def test_a_body_is_refused_as_by_asgi(spied: Spied, wire: DirectConnection, call: str, body: Any, status: int) -> None:
+    with DirectConnection(spied.port) as other:
         by_asgi = other.ask(call, body, more=CLOSE)
     seq = spied.describe("m")["seq"]
     refused = dict(spied.app.model_host.models["m"].counts.refused)
@@ -229,7 +229,7 @@ def test_a_body_is_refused_as_by_asgi(spied: Spied, wire: Wire, call: str, body:
     assert spied.describe("m")["seq"] == seq
 
 
-def test_a_row_that_the_model_skips_is_refused(spied: Spied, wire: Wire) -> None:
+def test_a_row_that_the_model_skips_is_refused(spied: Spied, wire: DirectConnection) -> None:
     spied.create("raw", scaler="none")
     names = ("p", "q", "r", "s")
     for label in (0, 1) * 10:
@@ -245,7 +245,7 @@ def test_a_row_that_the_model_skips_is_refused(spied: Spied, wire: Wire) -> None
 
 
 def test_a_fault_is_answered_and_the_connection_goes_on(
-    spied: Spied, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    spied: Spied, wire: DirectConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("features of a client")
@@ -261,7 +261,7 @@ def test_a_fault_is_answered_and_the_connection_goes_on(
 
 
 @pytest.mark.parametrize("more", ["X-Request-Id: mine\r\n", f"traceparent: 00-{'1' * 32}-{'2' * 16}-01\r\n"])
-def test_a_request_with_a_name_of_its_own_keeps_it(spied: Spied, wire: Wire, more: str) -> None:
+def test_a_request_with_a_name_of_its_own_keeps_it(spied: Spied, wire: DirectConnection, more: str) -> None:
     for _ in range(2):
         _, headers, _ = wire.ask("predict-one", PREDICT, more=more)
         assert more.split(": ")[1].strip()[3:30] in headers["x-request-id"] + headers["traceparent"]
@@ -271,7 +271,7 @@ def test_a_request_with_a_name_of_its_own_keeps_it(spied: Spied, wire: Wire, mor
 # ---- the order of requests and answers ----------------------------------------------------------------
 
 
-def test_requests_sent_before_the_answer_are_answered_in_order(spied: Spied, wire: Wire) -> None:
+def test_requests_sent_before_the_answer_are_answered_in_order(spied: Spied, wire: DirectConnection) -> None:
     seq = wire.ask("learn-one", LEARN)[2]["seq"]
     for together in (True, False):
         parts = [
@@ -290,7 +290,7 @@ def test_requests_sent_before_the_answer_are_answered_in_order(spied: Spied, wir
     assert spied.app.watch.in_flight == 0
 
 
-def test_other_requests_between_are_answered_in_order(spied: Spied, wire: Wire) -> None:
+def test_other_requests_between_are_answered_in_order(spied: Spied, wire: DirectConnection) -> None:
     learn = wire.send("learn-one", LEARN, flush=False)
     readiness = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     wire.socket.sendall(learn + readiness + learn + wire.send("predict-many", [PREDICT], flush=False) + learn)
@@ -302,7 +302,7 @@ def test_other_requests_between_are_answered_in_order(spied: Spied, wire: Wire) 
     assert len(answers[3][2]["predictions"]) == 1
 
 
-def test_what_is_no_request_is_refused_after_the_answer_that_is_due(spied: Spied, wire: Wire) -> None:
+def test_what_is_no_request_is_refused_after_the_answer_that_is_due(spied: Spied, wire: DirectConnection) -> None:
     wire.socket.sendall(wire.send("learn-one", LEARN, flush=False) + b"NONSENSE\r\n\r\n")
     assert [wire.answer()[0] for _ in range(2)] == [200, 400]
     assert wire.closed()
@@ -310,7 +310,7 @@ def test_what_is_no_request_is_refused_after_the_answer_that_is_due(spied: Spied
 
 @pytest.mark.parametrize("before", [b"\r\n\r\n", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_a_body_in_parts_does_not_tie_its_call_to_what_came_before_its_head(
-    spied: Spied, wire: Wire, before: bytes
+    spied: Spied, wire: DirectConnection, before: bytes
 ) -> None:
     body = json.dumps(PREDICT).encode().ljust(300)
     whole = wire.send("predict-one", body, flush=False)
@@ -327,7 +327,7 @@ def test_a_body_in_parts_does_not_tie_its_call_to_what_came_before_its_head(
 # ---- the end of a connection ----------------------------------------------------------------------------
 
 
-def test_a_client_that_ends_its_side_gets_its_answer(spied: Spied, wire: Wire) -> None:
+def test_a_client_that_ends_its_side_gets_its_answer(spied: Spied, wire: DirectConnection) -> None:
     wire.ask("learn-one", LEARN)
     wire.send("learn-one", LEARN)
     wire.socket.shutdown(socket.SHUT_WR)
@@ -337,7 +337,9 @@ def test_a_client_that_ends_its_side_gets_its_answer(spied: Spied, wire: Wire) -
     assert spied.seen == [("learn-one", "serve")] * 2
 
 
-def test_a_client_that_leaves_before_its_body_is_counted_and_nothing_is_learned(spied: Spied, wire: Wire) -> None:
+def test_a_client_that_leaves_before_its_body_is_counted_and_nothing_is_learned(
+    spied: Spied, wire: DirectConnection
+) -> None:
     seq, left = spied.describe("m")["seq"], counted(spied, "learn-one", "none")
     wire.socket.sendall(wire.send("learn-one", LEARN, flush=False)[:-3])
     until = time.monotonic() + 10
@@ -353,7 +355,7 @@ def test_a_client_that_leaves_before_its_body_is_counted_and_nothing_is_learned(
     assert spied.describe("m")["seq"] == seq
 
 
-def test_a_client_that_leaves_before_its_answer_is_learned_and_counted(spied: Spied, wire: Wire) -> None:
+def test_a_client_that_leaves_before_its_answer_is_learned_and_counted(spied: Spied, wire: DirectConnection) -> None:
     seq, learned = spied.describe("m")["seq"], counted(spied, "learn-one", "2xx")
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     wire.send("learn-one", LEARN)
@@ -366,7 +368,7 @@ def test_a_client_that_leaves_before_its_answer_is_learned_and_counted(spied: Sp
     assert counted(spied, "learn-one", "2xx") - learned == len(spied.seen)
 
 
-def test_an_idle_connection_is_kept_for_its_time_and_then_closed(spied: Spied, wire: Wire) -> None:
+def test_an_idle_connection_is_kept_for_its_time_and_then_closed(spied: Spied, wire: DirectConnection) -> None:
     wire.ask("predict-one", PREDICT)
     time.sleep(2.0)  # longer than a head and a body may take
     wire.ask("predict-one", PREDICT)
@@ -376,7 +378,9 @@ def test_an_idle_connection_is_kept_for_its_time_and_then_closed(spied: Spied, w
     assert spied.seen == [("predict-one", "serve")] * 2
 
 
-def test_a_head_that_does_not_end_is_refused_on_a_connection_that_was_answered(spied: Spied, wire: Wire) -> None:
+def test_a_head_that_does_not_end_is_refused_on_a_connection_that_was_answered(
+    spied: Spied, wire: DirectConnection
+) -> None:
     wire.ask("predict-one", PREDICT)
     time.sleep(1.5)
     wire.socket.sendall(b"POST /v1/models/m/predict-one HTTP/1.1\r\nHo")
@@ -387,7 +391,7 @@ def test_a_head_that_does_not_end_is_refused_on_a_connection_that_was_answered(s
 def test_an_answer_that_is_due_is_given_when_the_service_stops(tmp_path: Path) -> None:
     running = Spied(tmp_path / "data")
     running.create("m")
-    with Wire(running.port) as idle, Wire(running.port) as wire:
+    with DirectConnection(running.port) as idle, DirectConnection(running.port) as wire:
         idle.ask("predict-one", PREDICT)
         wire.send("learn-one", LEARN)
         while not running.seen[1:]:
@@ -410,7 +414,7 @@ def test_an_answer_that_is_due_is_given_when_the_service_stops(tmp_path: Path) -
         ("Content-Encoding: identity\r\n", 415),
     ],
 )
-def test_a_head_that_asks_for_more_goes_by_asgi(spied: Spied, wire: Wire, more: str, status: int) -> None:
+def test_a_head_that_asks_for_more_goes_by_asgi(spied: Spied, wire: DirectConnection, more: str, status: int) -> None:
     data = wire.send("predict-one", PREDICT, more=more, flush=False)
     if more.startswith("Expect"):
         end = data.index(b"\r\n\r\n") + 4
@@ -424,7 +428,7 @@ def test_a_head_that_asks_for_more_goes_by_asgi(spied: Spied, wire: Wire, more: 
     assert spied.seen == []
 
 
-def test_a_body_in_chunks_and_a_request_of_http_1_0_go_by_asgi(spied: Spied, wire: Wire) -> None:
+def test_a_body_in_chunks_and_a_request_of_http_1_0_go_by_asgi(spied: Spied, wire: DirectConnection) -> None:
     head = b"POST /v1/models/m/predict-one HTTP/1.%d\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = json.dumps(PREDICT).encode()
     wire.socket.sendall(head % 1 + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
@@ -445,7 +449,7 @@ def test_a_body_in_chunks_and_a_request_of_http_1_0_go_by_asgi(spied: Spied, wir
     ],
 )
 def test_a_head_that_is_refused_is_refused_before_its_body_comes(
-    spied: Spied, wire: Wire, head: dict[str, str], status: int, kind: str
+    spied: Spied, wire: DirectConnection, head: dict[str, str], status: int, kind: str
 ) -> None:
     data = wire.send(**{"call": "predict-one", **head}, body=PREDICT, flush=False)
     wire.socket.sendall(data[: data.index(b"\r\n\r\n") + 4])
@@ -454,14 +458,14 @@ def test_a_head_that_is_refused_is_refused_before_its_body_comes(
     assert spied.seen == []
 
 
-def test_a_body_over_its_limit_is_refused_before_it_comes(spied: Spied, wire: Wire) -> None:
+def test_a_body_over_its_limit_is_refused_before_it_comes(spied: Spied, wire: DirectConnection) -> None:
     data = wire.send("predict-one", b" " * 50_001, flush=False)
     wire.socket.sendall(data[:200])
     assert wire.answer()[0] == 413
     assert spied.seen == []
 
 
-def test_a_body_that_does_not_come_is_refused_by_asgi(spied: Spied, wire: Wire) -> None:
+def test_a_body_that_does_not_come_is_refused_by_asgi(spied: Spied, wire: DirectConnection) -> None:
     data = wire.send("learn-one", LEARN, flush=False)
     wire.socket.sendall(data[:-5])
     status, headers, problem = wire.answer()
@@ -470,7 +474,7 @@ def test_a_body_that_does_not_come_is_refused_by_asgi(spied: Spied, wire: Wire) 
     assert spied.app.watch.in_flight == 0
 
 
-def test_a_body_that_comes_late_but_comes_is_served_once(spied: Spied, wire: Wire) -> None:
+def test_a_body_that_comes_late_but_comes_is_served_once(spied: Spied, wire: DirectConnection) -> None:
     seq = spied.describe("m")["seq"]
     data = wire.send("learn-one", LEARN, flush=False)
     wire.socket.sendall(data[:-5])
@@ -485,7 +489,7 @@ def test_a_body_that_comes_late_but_comes_is_served_once(spied: Spied, wire: Wir
 # ---- who may call ---------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_model_and_one_that_takes_its_name(spied: Spied, wire: Wire) -> None:
+def test_a_deleted_model_and_one_that_takes_its_name(spied: Spied, wire: DirectConnection) -> None:
     for _ in range(2):
         spied.seen.clear()
         spied.create("brief")
@@ -496,7 +500,7 @@ def test_a_deleted_model_and_one_that_takes_its_name(spied: Spied, wire: Wire) -
         assert spied.seen == [("learn-one", "serve")] * 2
 
 
-def test_a_model_that_is_deleted_before_the_body_comes_learns_nothing(spied: Spied, wire: Wire) -> None:
+def test_a_model_that_is_deleted_before_the_body_comes_learns_nothing(spied: Spied, wire: DirectConnection) -> None:
     spied.create("brief")
     data = wire.send("learn-one", LEARN, name="brief", flush=False)
     wire.socket.sendall(data[:-5])
@@ -515,7 +519,7 @@ def test_keys_and_roles_are_asked_at_each_request(tmp_path: Path) -> None:
     running.http.headers["Authorization"] = f"Bearer {admin}"
     running.create("m")
     more, reads = f"Authorization: Bearer {key}\r\n", f"X-API-Key: {reader}\r\n"
-    with Wire(running.port) as wire:
+    with DirectConnection(running.port) as wire:
         for _ in range(3):
             assert wire.ask("learn-one", LEARN, more=more)[0] == 200
         assert running.seen == [("learn-one", "serve")] * 3
