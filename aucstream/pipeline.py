@@ -120,6 +120,15 @@ class Pipeline(RankingClassifier):
     def from_spec(cls, spec: PipelineSpec | Mapping[str, Any]) -> Self:
         """Return the model that a spec describes.
 
+        Parameters
+        ----------
+        spec : PipelineSpec or mapping
+            As the body of PUT /v1/models/{name}, without what the service adds.
+
+        Returns
+        -------
+        Pipeline
+
         Raises
         ------
         InvalidParams, UnknownLearner
@@ -394,6 +403,23 @@ class Pipeline(RankingClassifier):
         Names that share a hashed column are scaled as one value: its contribution is theirs in proportion
         to their values, or in equal parts where these cancel. A learner with an intercept gives it the
         name "(intercept)".
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Returns
+        -------
+        dict
+            Name to contribution.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
+        InvalidParams
+            The model has a feature map.
         """
         self._refuse_map("explain_one")
         encoder, learner = self._encoder, self._parts.learner
@@ -417,7 +443,24 @@ class Pipeline(RankingClassifier):
 
     @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
-        """Merge `other` into this model; refused where a running scaler makes units differ."""
+        """Merge `other` into this model; refused where a running scaler makes units differ.
+
+        Parameters
+        ----------
+        other : Pipeline
+            With the same fixed scaling and learner; it stays as it is.
+        approximate : bool
+            Whether an average is taken where there is no exact merge.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CannotMerge
+            Nothing was changed.
+        """
         if type(other) is not type(self):
             raise CannotMerge("Pipeline.merge", "a Pipeline", type(other).__name__)
         in_order(self, other, lambda: self._merge(other, approximate))

@@ -134,7 +134,23 @@ class BatchRanker(Exclusive, abc.ABC):
         self._solution, self._ledger = solution, line
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the ranking scores (n,) of an array (n, d); more columns than fitted are refused."""
+        """Return the ranking scores (n,) of an array (n, d); more columns than fitted are refused.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray (n,)
+            Higher is more positive.
+
+        Raises
+        ------
+        InvalidBlock
+            A number is not finite, or there are more columns than were fitted.
+        """
         block: Block = checked_array(X)
         width = self._solution.weights.size
         if block.width > width:
@@ -144,16 +160,57 @@ class BatchRanker(Exclusive, abc.ABC):
         return scores
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return (n, 2): the calibrated probabilities of negative and positive; one half each before both classes."""
+        """Return (n, 2): the calibrated probabilities of negative and positive; one half each before both classes.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray (n, 2)
+            Probabilities of negative and positive.
+
+        Raises
+        ------
+        InvalidBlock
+            A number is not finite, or there are more columns than were fitted.
+        """
         p = self.probabilities(self.decision_function(X))
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return whether each row is more likely positive than not (n,)."""
+        """Return whether each row is more likely positive than not (n,).
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray of bool (n,)
+
+        Raises
+        ------
+        InvalidBlock
+            A number is not finite, or there are more columns than were fitted.
+        """
         return self.probabilities(self.decision_function(X)) > 0.5
 
     def probabilities(self, scores: Floats) -> Floats:
-        """Return the calibrated probability (n,) of each score (n,)."""
+        """Return the calibrated probability (n,) of each score (n,).
+
+        Parameters
+        ----------
+        scores : ndarray (n,)
+
+        Returns
+        -------
+        ndarray (n,)
+            Of the positive class.
+        """
         out = np.empty(len(scores))
         probabilities(self._ledger, np.ascontiguousarray(scores, dtype=np.float64), out)
         return out
@@ -161,7 +218,13 @@ class BatchRanker(Exclusive, abc.ABC):
     # -- reading -------------------------------------------------------------------------------------
 
     def coefficients(self) -> Floats:
-        """Return the weights (d,), by column."""
+        """Return the weights (d,), by column.
+
+        Returns
+        -------
+        ndarray (d,)
+            A copy.
+        """
         return self._solution.weights.copy()
 
     @property
@@ -211,10 +274,26 @@ class BatchRanker(Exclusive, abc.ABC):
 
     @lock_free
     def to_bytes(self) -> bytes:
-        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it."""
+        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it.
+
+        Returns
+        -------
+        bytes
+            For `aucstream.from_bytes`.
+        """
         return snapshot.pack(*self.state_dict())
 
     @lock_free
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once."""
+        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        OSError
+            The file cannot be written; an existing one is as it was.
+        """
         snapshot.write(path, self.to_bytes())

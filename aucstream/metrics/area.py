@@ -136,7 +136,13 @@ class Area(Exclusive):
 
     @lock_free
     def get(self) -> float:
-        """Return the AUC, NaN until both classes are present."""
+        """Return the AUC, NaN until both classes are present.
+
+        Returns
+        -------
+        float
+            In [0, 1]; NaN until rows of both classes came.
+        """
         return self._read() if self._changed else self._value
 
     @exclusive
@@ -170,7 +176,13 @@ class Area(Exclusive):
         return self._flush().error_bound
 
     def standard_error(self) -> float:
-        """Return DeLong's standard error; NaN with fewer than two rows of either class."""
+        """Return DeLong's standard error; NaN with fewer than two rows of either class.
+
+        Returns
+        -------
+        float
+            Of the AUC, by DeLong's variance; NaN until two rows of each class came.
+        """
         store = self._flush()
         positives, negatives = store.positives, store.examples - store.positives
         if positives < 2 or negatives < 2:
@@ -182,6 +194,16 @@ class Area(Exclusive):
 
         Where every positive is above every negative (or below), the interval is that one point:
         DeLong's variance is 0 there.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 1). Coverage of the interval.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
         half = quantile_of("AUC.interval", level) * self.standard_error()
         if math.isnan(half):
@@ -194,11 +216,22 @@ class Area(Exclusive):
 
         As scikit-learn's `roc_curve(..., drop_intermediate=False)`; rates are NaN for a class that
         is absent. Over the whole stream: estimates at the scores kept, each within `error_bound`.
+
+        Returns
+        -------
+        Roc
+            `fpr`, `tpr` and `thresholds`, each (k,), thresholds falling.
         """
         return curve(*self._flush().curve_points())
 
     def state_dict(self) -> tuple[Arrays, Meta]:
-        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally."""
+        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally.
+
+        Returns
+        -------
+        (dict of ndarray, dict)
+            Arrays and JSON values, for `from_state_dict`.
+        """
         arrays, meta = self._flush().state()
         return arrays, {"window": self.window, **meta}
 
@@ -206,10 +239,21 @@ class Area(Exclusive):
     def from_state_dict(cls, arrays: Arrays, meta: Mapping[str, Any]) -> Self:
         """Return the metric that `state_dict` described, equal to the last bit in all that follows.
 
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            What `state_dict` returned.
+
+        Returns
+        -------
+        metric
+            One that goes on to the same bits.
+
         Raises
         ------
         BadSnapshot
-            Not such a state, or damaged.
+            An array or a value is missing or of another form.
         """
         window = meta.get("window", ...)
         if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):

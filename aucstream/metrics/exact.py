@@ -21,7 +21,18 @@ class AreaEstimate:
     standard_error: float
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return (low, high) by DeLong's standard error, inside [0, 1]."""
+        """Return (low, high) by DeLong's standard error, inside [0, 1].
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 1). Coverage of the interval.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper end, within [0, 1]; NaN both until the metric is ready.
+        """
         reach = quantile_of("AreaEstimate", level) * self.standard_error
         if math.isnan(reach):
             return math.nan, math.nan

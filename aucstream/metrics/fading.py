@@ -88,14 +88,40 @@ class FadingAUC(RankingMetric):
 
     @lock_free
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Add one row; the arguments are those of `AUC.update`."""
+        """Add one row; the arguments are those of `AUC.update`.
+
+        Parameters
+        ----------
+        y_true : bool
+        y_pred : float, dict or int
+            A finite score, or what `predict_proba_one` returned.
+        w : float
+            Ignored.
+
+        Raises
+        ------
+        InvalidLabel, InvalidBlock
+            Nothing was added.
+        """
         score = score_of("FadingAUC.update", y_pred)
         self._rows.append((label_of(y_true), score))
         if len(self._rows) >= _BUFFER:
             self._flush()
 
     def update_many(self, labels: Any, scores: Any) -> None:
-        """Add rows in order, in one compiled call; the arguments are those of `AUC.update_many`."""
+        """Add rows in order, in one compiled call; the arguments are those of `AUC.update_many`.
+
+        Parameters
+        ----------
+        labels : array (n,)
+        scores : array (n,)
+            Finite.
+
+        Raises
+        ------
+        InvalidLabel, InvalidBlock
+            Nothing was added.
+        """
         values = scores_array("FadingAUC.update_many", scores)
         signs = labels_array(labels, values.size)
         self._flush()
@@ -150,7 +176,13 @@ class FadingAUC(RankingMetric):
         return 0 < self.positives < self.examples
 
     def get(self) -> float:
-        """Return the AUC, NaN until both classes are present."""
+        """Return the AUC, NaN until both classes are present.
+
+        Returns
+        -------
+        float
+            In [0, 1]; NaN until rows of both classes came.
+        """
         self._flush()
         if not 0 < self._scalars.item(fading.ROWS_POS) < self._scalars.item(fading.FILLED):
             return math.nan
@@ -178,7 +210,13 @@ class FadingAUC(RankingMetric):
         return order.scores_of(keys[:count]), np.maximum(pos[:count], 0.0), np.maximum(neg[:count], 0.0)
 
     def standard_error(self) -> float:
-        """Return an approximate standard error: DeLong's, weighted, with effective numbers of rows."""
+        """Return an approximate standard error: DeLong's, weighted, with effective numbers of rows.
+
+        Returns
+        -------
+        float
+            Of the AUC, by DeLong's variance; NaN until two rows of each class came.
+        """
         if not self.ready:
             return math.nan
         _, pos, neg = self._table()
@@ -186,7 +224,18 @@ class FadingAUC(RankingMetric):
         return delong_error(of_pos, of_neg, *self.effective_examples)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return an approximate (low, high), clipped to [0, 1]; NaN where there is no standard error."""
+        """Return an approximate (low, high), clipped to [0, 1]; NaN where there is no standard error.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 1). Coverage of the interval.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper end, within [0, 1]; NaN both until the metric is ready.
+        """
         half = quantile_of("FadingAUC.interval", level) * self.standard_error()
         if math.isnan(half):
             return math.nan, math.nan
@@ -194,11 +243,23 @@ class FadingAUC(RankingMetric):
         return max(0.0, auc - half), min(1.0, auc + half)
 
     def roc(self) -> Roc:
-        """Return the weighted (fpr, tpr, thresholds), one point a distinct score, the first threshold inf."""
+        """Return the weighted (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.
+
+        Returns
+        -------
+        Roc
+            `fpr`, `tpr` and `thresholds`, each (k,), thresholds falling.
+        """
         return curve(*self._table())
 
     def state_dict(self) -> tuple[Arrays, Meta]:
-        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally."""
+        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally.
+
+        Returns
+        -------
+        (dict of ndarray, dict)
+            Arrays and JSON values, for `from_state_dict`.
+        """
         self._flush()
         arrays: Arrays = {
             "links": self._links.copy(),
@@ -214,10 +275,21 @@ class FadingAUC(RankingMetric):
     def from_state_dict(cls, arrays: Arrays, meta: Mapping[str, Any]) -> Self:
         """Return the metric that `state_dict` described, equal to the last bit in all that follows.
 
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            What `state_dict` returned.
+
+        Returns
+        -------
+        metric
+            One that goes on to the same bits.
+
         Raises
         ------
         BadSnapshot
-            Not such a state, or damaged.
+            An array or a value is missing or of another form.
         """
         where = "FadingAUC"
         try:

@@ -83,7 +83,19 @@ class PairedAUC(Exclusive):
 
     @lock_free
     def update(self, y_true: Any, score_a: Any, score_b: Any) -> None:
-        """Add one row: its label and two scores, each as in `AUC.update`."""
+        """Add one row: its label and two scores, each as in `AUC.update`.
+
+        Parameters
+        ----------
+        y_true : bool
+        score_a, score_b : float or dict
+            A finite score, or what `predict_proba_one` returned.
+
+        Raises
+        ------
+        InvalidLabel, InvalidBlock
+            Nothing was added.
+        """
         a = score_of("PairedAUC.update, score_a", score_a)
         b = score_of("PairedAUC.update, score_b", score_b)
         self._rows.append((label_of(y_true), a, b))
@@ -91,7 +103,19 @@ class PairedAUC(Exclusive):
             self._flush()
 
     def update_many(self, labels: Any, scores_a: Any, scores_b: Any) -> None:
-        """Add rows in order: labels and two arrays of finite scores, all (n,)."""
+        """Add rows in order: labels and two arrays of finite scores, all (n,).
+
+        Parameters
+        ----------
+        labels : array (n,)
+        scores_a, scores_b : array (n,)
+            Finite.
+
+        Raises
+        ------
+        InvalidLabel, InvalidBlock
+            Nothing was added.
+        """
         a = scores_array("PairedAUC.update_many, scores_a", scores_a)
         b = scores_array("PairedAUC.update_many, scores_b", scores_b)
         signs = labels_array(labels, a.size)
@@ -147,11 +171,23 @@ class PairedAUC(Exclusive):
         return self._auc(self._a) - self._auc(self._b)
 
     def get(self) -> float:
-        """Return `difference`."""
+        """Return `difference`.
+
+        Returns
+        -------
+        float
+            The difference of the two AUCs, in [-1, 1]; NaN until rows of both classes came.
+        """
         return self.difference
 
     def standard_error(self) -> float:
-        """Return DeLong's standard error of the difference; NaN with fewer than two rows of a class."""
+        """Return DeLong's standard error of the difference; NaN with fewer than two rows of a class.
+
+        Returns
+        -------
+        float
+            Of the difference, by DeLong's covariance; NaN until two rows of each class came.
+        """
         positives, negatives = self.positives, self.examples - self.positives
         if positives < 2 or negatives < 2:
             return math.nan
@@ -178,19 +214,42 @@ class PairedAUC(Exclusive):
         return math.erfc(abs(self.z) / math.sqrt(2.0))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return (low, high) of the difference, clipped to [-1, 1]."""
+        """Return (low, high) of the difference, clipped to [-1, 1].
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 1). Coverage of the interval.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper end of the difference; NaN both until the metric is ready.
+        """
         half = quantile_of("PairedAUC.interval", level) * self.standard_error()
         if math.isnan(half):
             return math.nan, math.nan
         return max(-1.0, self.difference - half), min(1.0, self.difference + half)
 
     def roc(self) -> tuple[Roc, Roc]:
-        """Return the curves of the first and of the second score, each as `AUC.roc`."""
+        """Return the curves of the first and of the second score, each as `AUC.roc`.
+
+        Returns
+        -------
+        (Roc, Roc)
+            Of the first and of the second score.
+        """
         self._flush()
         return curve(*self._a.curve_points()), curve(*self._b.curve_points())
 
     def state_dict(self) -> tuple[Arrays, Meta]:
-        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally."""
+        """Return (named arrays, JSON-able mapping) from which `from_state_dict` goes on equally.
+
+        Returns
+        -------
+        (dict of ndarray, dict)
+            Arrays and JSON values, for `from_state_dict`.
+        """
         self._flush()
         (keys_a, labels), (keys_b, _) = self._a.rows(), self._b.rows()
         arrays: Arrays = {
@@ -204,10 +263,21 @@ class PairedAUC(Exclusive):
     def from_state_dict(cls, arrays: Arrays, meta: Mapping[str, Any]) -> Self:
         """Return the metric that `state_dict` described, equal to the last bit in all that follows.
 
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            What `state_dict` returned.
+
+        Returns
+        -------
+        metric
+            One that goes on to the same bits.
+
         Raises
         ------
         BadSnapshot
-            Not such a state, or damaged.
+            An array or a value is missing or of another form.
         """
         window = meta.get("window")
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:

@@ -132,15 +132,52 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
     # -- learning ------------------------------------------------------------------------------------
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Keep the row during the warm-up; the last one fits the map. Later rows change nothing."""
+        """Keep the row during the warm-up; the last one fits the map. Later rows change nothing.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         self._learn([x])
 
     def learn_many(self, X: pd.DataFrame) -> None:
-        """Keep the rows of a frame, in order; the same as the loop."""
+        """Keep the rows of a frame, in order; the same as the loop.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         self._learn(frame_rows(X))
 
     def partial_fit(self, X: Any) -> Self:
-        """Keep the rows of an array (n, d), dense or sparse, in order; the same as the loop."""
+        """Keep the rows of an array (n, d), dense or sparse, in order; the same as the loop.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         if self._first_rows.fixed is not None:
             checked_array(X)
         else:
@@ -148,7 +185,23 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Start anew and fit the map on the rows of an array (n, d), the first 80,000 of them; no warm-up."""
+        """Start anew and fit the map on the rows of an array (n, d), the first 80,000 of them; no warm-up.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         block = array_block(Vocabulary(), X, learn=True)
         self._reset()
         self._encoder.columns(block.width, learn=True)
@@ -181,7 +234,23 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
     # -- transforming --------------------------------------------------------------------------------
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return the features, named 0, 1, 2, …; nothing before the map is fitted. Changes nothing."""
+        """Return the features, named 0, 1, 2, …; nothing before the map is fitted. Changes nothing.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Returns
+        -------
+        dict
+            Name to value.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         check_dicts(self._encoder, [x])
         fixed = self._first_rows.fixed
         if fixed is None:
@@ -189,7 +258,23 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         return dict(enumerate(fixed.forward_row(*self._encoder.look_up(x)).tolist()))
 
     def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return the features of each row of a frame, with its index."""
+        """Return the features of each row of a frame, with its index.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Returns
+        -------
+        DataFrame
+            With the index of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         import pandas as pd
 
         rows = frame_rows(X)
@@ -197,7 +282,23 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         return pd.DataFrame(self._mapped(dict_block(self._encoder, rows, learn=False)), index=X.index)
 
     def transform(self, X: Any) -> Floats:
-        """Return the features (n, components) of an array, dense or sparse; (n, 0) before the map is fitted."""
+        """Return the features (n, components) of an array, dense or sparse; (n, 0) before the map is fitted.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray (n, components)
+            One row for each row of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         return self._mapped(array_block(self._encoder, X, learn=False))
 
     def _mapped(self, block: Block) -> np.ndarray:

@@ -31,11 +31,38 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
         raise NotImplementedError
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Take one row into the estimates; apply them where the schedule says so."""
+        """Take one row into the estimates; apply them where the schedule says so.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         self._learn([x])
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return the scaled row; names never learned pass by the rule of a new name. Changes nothing."""
+        """Return the scaled row; names never learned pass by the rule of a new name. Changes nothing.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Returns
+        -------
+        dict
+            Name to value.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         check_dicts(self._encoder, [x])
         encoder = self._encoder.copy() if self._has_new(x) else self._encoder
         block = dict_block(encoder, [x], learn=encoder is not self._encoder)
@@ -45,11 +72,38 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
         return {encoder.names[j]: value for j, value in zip(columns, out.tolist(), strict=True)}
 
     def learn_many(self, X: pd.DataFrame) -> None:
-        """Take the rows of a frame into the estimates, in order; the same as the loop."""
+        """Take the rows of a frame into the estimates, in order; the same as the loop.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         self._learn(frame_rows(X))
 
     def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return the scaled rows of a frame; a name that a row lacks is NaN."""
+        """Return the scaled rows of a frame; a name that a row lacks is NaN.
+
+        Parameters
+        ----------
+        X : DataFrame (n, d)
+            NaN, NaT and NA are missing.
+
+        Returns
+        -------
+        DataFrame
+            With the index of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         import pandas as pd
 
         rows = [self.transform_one(x) for x in frame_rows(X)]
@@ -57,12 +111,43 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
         return pd.DataFrame(rows, index=X.index, columns=list(names), dtype=np.float64)
 
     def partial_fit(self, X: Any) -> Self:
-        """Take the rows of an array (n, d), dense or sparse, into the estimates."""
+        """Take the rows of an array (n, d), dense or sparse, into the estimates.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         self._take(array_block(self._encoder, X, learn=True))
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the scaled array, of the kind that came: ndarray (n, d) or scipy CSR."""
+        """Return the scaled array, of the kind that came: ndarray (n, d) or scipy CSR.
+
+        Parameters
+        ----------
+        X : ndarray (n, d) or scipy sparse (n, d)
+            Finite numbers.
+
+        Returns
+        -------
+        ndarray or scipy sparse
+            One row for each row of `X`.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used; nothing was changed.
+        """
         from scipy import sparse
 
         block = array_block(self._encoder, X, learn=False)

@@ -301,7 +301,13 @@ class Learner(RankingClassifier):
     # -- weights ---------------------------------------------------------------------------------
 
     def coefficients(self) -> Floats:
-        """Return the weights (d,) of the output score, by column; an intercept is none of them."""
+        """Return the weights (d,) of the output score, by column; an intercept is none of them.
+
+        Returns
+        -------
+        ndarray (d,)
+            In the order of the columns.
+        """
         return self._coefficients_at(np.arange(self._encoder.width, dtype=np.int64))
 
     def _coefficients_at(self, columns: Ints) -> Floats:
@@ -335,6 +341,21 @@ class Learner(RankingClassifier):
 
         Hashed names too, each that the row has: names that collide share a weight. A learner with an
         intercept gives it the name "(intercept)".
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Returns
+        -------
+        dict
+            Name to contribution.
+
+        Raises
+        ------
+        InvalidBlock
+            A feature cannot be used.
         """
         names, columns, values = self._encoder.parts(x)
         return self._contributions(names, self._coefficients_at(columns) * values)
