@@ -10,7 +10,7 @@ from aucstream.errors import InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.maps.maps import FeatureMap
+from aucstream.features.maps.base import FeatureMap
 from aucstream.features.scaling.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner

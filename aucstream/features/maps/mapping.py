@@ -37,7 +37,7 @@ _PICK = RowCall(kernel.pick)
 
 
 class Fittable(Protocol):
-    """What a warm-up uses of a feature map; see `features.maps.maps.FeatureMap`."""
+    """What a warm-up uses of a feature map; see `features.maps.base.FeatureMap`."""
 
     _row: ClassVar[RowCall]
     _block: ClassVar[Callable[..., None]]
