@@ -19,7 +19,7 @@ from aucstream_service.errors.exceptions import Disconnected, MethodNotAllowed, 
 from aucstream_service.errors.problems import CONTENT_TYPE, INTERNAL, problem_of, problem_type_of
 from aucstream_service.http.access import MODEL_ROUTE, MODELS, Watch
 from aucstream_service.http.admission import Admission
-from aucstream_service.http.protocol import DirectCycle
+from aucstream_service.http.gate import Connection
 from aucstream_service.http.query import checked_query
 from aucstream_service.http.request_context import JSON, SMALL, Header, Reading, RequestContext, header_lines
 from aucstream_service.models.host import ModelHost
@@ -33,7 +33,7 @@ MODELS_URL = MODELS.encode()
 
 
 class OneRowCall:
-    """A hot call of one row whose head was accepted; a `protocol.Call`."""
+    """A hot call of one row whose head was accepted; a `gate.Call`."""
 
     __slots__ = ("_call", "_edge", "_exchange", "_model")
 
@@ -44,7 +44,7 @@ class OneRowCall:
         self._call = call
         edge.watch.in_flight += 1
 
-    def serve(self, body: bytes, connection: DirectCycle) -> None:
+    def serve(self, body: bytes, connection: Connection) -> None:
         """Answer by `connection.answer`, now or when the journal has decided."""
         self._exchange.bytes_in = len(body)
         try:
@@ -65,7 +65,7 @@ class OneRowCall:
         """Take note that the client left before the body was complete."""
         self._edge.watch.ended(self._exchange)
 
-    def _decided(self, connection: DirectCycle, answer: Callable[[Any], Answer], outcome: asyncio.Future[Any]) -> None:
+    def _decided(self, connection: Connection, answer: Callable[[Any], Answer], outcome: asyncio.Future[Any]) -> None:
         try:
             reply = answer(outcome.result())
         except asyncio.CancelledError:
@@ -75,7 +75,7 @@ class OneRowCall:
         else:
             self._answer(connection, reply)
 
-    def _refuse(self, connection: DirectCycle, error: Exception) -> None:
+    def _refuse(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, AucstreamError):
             count_refused(self._model, error)
         exchange = self._exchange
@@ -83,7 +83,7 @@ class OneRowCall:
         connection.answer(status, header_lines(exchange.head_of(status, body, CONTENT_TYPE, extra)), body)
         self._edge.watch.ended(exchange)
 
-    def _answer(self, connection: DirectCycle, answer: Answer) -> None:
+    def _answer(self, connection: Connection, answer: Answer) -> None:
         status, body = answer
         connection.answer(status, self._exchange.json_head(status, body, self._edge.fixed_lines), body)
         self._edge.watch.ended(self._exchange)

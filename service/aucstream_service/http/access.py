@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from aucstream_service.http.protocol import Gate
+from aucstream_service.http.gate import Gate
 from aucstream_service.http.request_context import RequestContext
 from aucstream_service.settings import MODEL_NAME
 from aucstream_service.telemetry.histogram import Histogram

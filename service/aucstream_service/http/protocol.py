@@ -2,9 +2,9 @@
 
 uvicorn bounds neither the head of a request nor the time it takes, and answers what it cannot parse in
 plain text. Here: the length of the URL, the size and number of the headers, the seconds for the head,
-the seconds without a byte of the body or of an answer that is read, the number of connections. What RFC 9112
-wants refused is: two ways to say where a body ends, a transfer coding other than chunked, no Host or several,
-another version. Every refusal is a problem document, is counted and logged, and ends the connection.
+the seconds without a byte of the body or of an answer that is read, the number of connections (`gate.py`). What
+RFC 9112 wants refused is (`head.py`): two ways to say where a body ends, a transfer coding other than chunked, no Host
+or several, another version. Every refusal is a problem document, is counted and logged, and ends the connection.
 
 httptools parses every request. A request that the gate has a `Call` for is served by that call when its body is
 complete; all others become an ASGI cycle. Until its body is complete such a request can become one, too: when the
@@ -18,92 +18,26 @@ from __future__ import annotations
 
 import asyncio
 import http
-import re
-import typing
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from aucstream.errors import Description
-from aucstream_service.errors.exceptions import (
-    BadRequest,
-    HeadTooLarge,
-    NotImplementedHere,
-    Overloaded,
-    ServiceError,
-    SlowRequest,
-    UrlTooLong,
-    VersionNotSupported,
-)
+from aucstream_service.errors.exceptions import Overloaded, ServiceError, SlowRequest, UrlTooLong
 from aucstream_service.errors.problems import CONTENT_TYPE, problem_of
-from aucstream_service.http.request_context import BROKEN, WIRE, Header, RequestContext, header_lines, late
+from aucstream_service.http.gate import Call, Gate
+from aucstream_service.http.head import checked_head, head_too_large, refusal_of
+from aucstream_service.http.request_context import BROKEN, WIRE, RequestContext, late
 from aucstream_service.settings import Settings
 
 LINGERING = 128  # connections over the limit that are told so; more are closed without a word
 LINGER_SECONDS = 2.0  # for a refused client to read its answer
 
 CLOSING = {"Connection": "close"}
-CHECKED = frozenset({b"host", b"expect", b"transfer-encoding"})
 UPGRADING = (b"upgrade", b"connection", b"http2-settings")
-VERSIONS = ("1.1", "1.0")
-
-# What the parser says -> what was expected. Anything else is told in its words: they quote nothing.
-REASONS = {
-    "Invalid character in Content-Length": ("Content-Length", "digits only"),
-    "Empty Content-Length": ("Content-Length", "digits"),
-    "Content-Length overflow": ("Content-Length", "a smaller number"),
-    "Duplicate Content-Length": ("Content-Length", "this header once"),
-    "Transfer-Encoding can't be present with Content-Length": ("Transfer-Encoding", "it or Content-Length, not both"),
-    "Content-Length can't be present with Transfer-Encoding": ("Transfer-Encoding", "it or Content-Length, not both"),
-    "Invalid `Transfer-Encoding` header value": ("Transfer-Encoding", "chunked, once"),
-    "Empty Transfer-Encoding": ("Transfer-Encoding", "chunked"),
-}
-OTHER_VERSION = ("Invalid HTTP version", "Pause on PRI/Upgrade")
-_REQUEST_LINE = re.compile(rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) \S+ HTTP/\d\.\d\r$", re.MULTILINE)
 
 HEAD, BODY, DONE = range(3)  # what is expected next: a head, the rest of a body, nothing (or the next head)
-
-
-class Call(typing.Protocol):
-    """A request whose head was accepted, and that needs its whole body and no ASGI."""
-
-    def serve(self, body: bytes, connection: DirectCycle) -> None:
-        """Answer by `connection.answer`, now or later. Raises nothing."""
-
-    def withdraw(self) -> None:
-        """Take note that ASGI serves this request from its head on. Nothing of it was done."""
-
-    def abandon(self) -> None:
-        """Take note that the client left before the body was complete."""
-
-
-@dataclass
-class Gate:
-    """The limits, and the connections of one server."""
-
-    connections: int
-    url_bytes: int
-    head_bytes: int
-    headers: int
-    head_seconds: float
-    body_seconds: float
-    serving: int = 0
-    lingering: int = 0
-    refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
-    fixed: list[Header] = field(default_factory=list)  # headers of every answer
-    ended: Callable[[RequestContext], None] | None = None  # told of what was refused here
-    call_of: Callable[[bytes, list[Header]], Call | None] | None = None  # URL and headers of a POST -> its call
-    _lines: tuple[list[Header], bytes] = ([], b"")
-
-    def lines_of(self, headers: list[Header]) -> bytes:
-        """Return the lines of the headers that uvicorn adds; it makes another list each second."""
-        if self._lines[0] is not headers:
-            self._lines = headers, header_lines(headers)
-        return self._lines[1]
 
 
 class Ended(asyncio.Event):
@@ -225,7 +159,7 @@ class Protocol(HttpToolsProtocol):
             # the parser keeps a header until it has ended: its end may never come
             self._head_size += len(data)
             if self._head_size > self.gate.head_bytes + self.gate.url_bytes:
-                self._end(self._head_too_large())
+                self._end(head_too_large(self.gate))
 
     def _feed(self, data: bytes) -> None:
         while True:
@@ -310,16 +244,22 @@ class Protocol(HttpToolsProtocol):
         """Take a part of the URL."""
         self.url += url
         if len(self.url) > self.gate.url_bytes:
-            self._refuse(UrlTooLong("URL", f"at most {self.gate.url_bytes} bytes"))
+            self._refusal = UrlTooLong("URL", f"at most {self.gate.url_bytes} bytes")
+            raise self._refusal  # the parser stops, and raises
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; `_check_head` looks at them together."""
+        """Take a header; `checked_head` looks at them together."""
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """A body may follow."""
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        self._check_head(method, version)
+        try:
+            head = checked_head(self.gate, method, version, self.url, self.headers)
+        except ServiceError as error:
+            self._refusal = error
+            raise  # the parser stops, and raises
+        self.url, self.headers, self.expect_100_continue = head
         if self.parser.should_upgrade():
             self._upgrading = True
             return
@@ -386,47 +326,6 @@ class Protocol(HttpToolsProtocol):
         if self._last is not None and self.cycle.response_complete and not self.transport.is_closing():
             self._close(self._last)
 
-    def _check_head(self, method: bytes, version: str) -> None:
-        if len(self.headers) > self.gate.headers:
-            self._refuse(self._head_too_large())
-        if version not in VERSIONS:
-            self._refuse(VersionNotSupported("HTTP version", "1.1 or 1.0", Description(version)))
-        if method == b"CONNECT":
-            self._refuse(NotImplementedHere("method", "one that this service knows", Description("CONNECT")))
-        hosts = size = 0
-        for name, value in self.headers:
-            size += len(name) + len(value) + 4
-            if name not in CHECKED:
-                continue
-            if name == b"host":
-                hosts += 1
-            elif name == b"expect":
-                self.expect_100_continue = self.expect_100_continue or value.lower() == b"100-continue"
-            elif version == "1.0":
-                self._refuse(BadRequest(name.decode(), "Content-Length alone, in HTTP/1.0", Description("both")))
-            elif value.lower() != b"chunked":
-                self._refuse(NotImplementedHere(name.decode(), "chunked", value.decode("latin-1")))
-        if size > self.gate.head_bytes:
-            self._refuse(self._head_too_large())
-        if hosts > 1 or (hosts == 0 and version == "1.1"):
-            self._refuse(BadRequest("Host", "this header once", Description("none" if hosts == 0 else "several")))
-        if self.url[:1] != b"/":
-            self._take_target()
-
-    def _take_target(self) -> None:
-        """Take a whole URL for its path; it names the host whatever `Host` says (RFC 9112, 3.2.2)."""
-        try:
-            url = httptools.parse_url(self.url)
-        except httptools.HttpParserInvalidURLError:
-            url = None
-        if url is None or (url.schema or b"").lower() not in (b"http", b"https") or not url.host:
-            self._refuse(BadRequest("target", "a path or an http URL", self.url.decode("latin-1")))
-        host = b"[%s]" % url.host if b":" in url.host else url.host
-        if url.port is not None:
-            host += b":%d" % url.port
-        self.headers[:] = [*((name, value) for name, value in self.headers if name != b"host"), (b"host", host)]
-        self.url = (url.path or b"/") + (b"?" + url.query if url.query else b"")
-
     # ---- time --------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
@@ -470,14 +369,6 @@ class Protocol(HttpToolsProtocol):
             self._break(late())
 
     # ---- refusals ----------------------------------------------------------------------------
-
-    def _head_too_large(self) -> HeadTooLarge:
-        gate = self.gate
-        return HeadTooLarge("headers", f"at most {gate.headers} headers, {gate.head_bytes} bytes in all")
-
-    def _refuse(self, error: ServiceError) -> NoReturn:
-        self._refusal = error
-        raise error  # the parser stops, and raises
 
     def _end(self, error: ServiceError) -> None:
         """Parse no more, and tell why: the request whose body is broken, or after the answers that are due."""
@@ -545,22 +436,6 @@ class Protocol(HttpToolsProtocol):
     def _count(self, kind: type[ServiceError]) -> None:
         name = kind.problem_type.name
         self.gate.refused[name] = self.gate.refused.get(name, 0) + 1
-
-
-def refusal_of(error: httptools.HttpParserError, data: bytes) -> ServiceError:
-    """Return what is told of bytes that the parser refused."""
-    reason = str(error)
-    if isinstance(error, httptools.HttpParserInvalidMethodError):
-        line = _REQUEST_LINE.search(data)
-        if line is not None and line[1].decode() not in http.HTTPMethod.__members__:
-            return NotImplementedHere("method", "one that this service knows", Description(line[1].decode()))
-    if reason in OTHER_VERSION:
-        return VersionNotSupported("HTTP version", "1.1 or 1.0", Description("another"))
-    if isinstance(error, httptools.HttpParserCallbackError):  # raised by what took the URL apart
-        return BadRequest("target", "a path or an http URL, in ASCII")
-    if reason in REASONS:
-        return BadRequest(*REASONS[reason])
-    return BadRequest("request", "HTTP/1.1 (RFC 9112)", Description(reason[:1].lower() + reason[1:]))
 
 
 def protocol_of(settings: Settings) -> type[Protocol]:

@@ -17,7 +17,7 @@ from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.server import ServerState
 
 from aucstream_service.http import protocol
-from aucstream_service.http.protocol import Call
+from aucstream_service.http.gate import Call
 from aucstream_service.storage import api_keys as keys
 from aucstream_service.storage.api_keys import Role
 from tests.service.running import ROOT, Local
