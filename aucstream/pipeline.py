@@ -26,7 +26,8 @@ from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
-from aucstream.learners._base.learner import Learner, encoder_from_state
+from aucstream.learners._base.learner import Learner
+from aucstream.learners._base.stateful import encoder_from_state
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
 from aucstream.registry import learner_class, make
 from aucstream.steps import encoder_of, sorted_steps, steps_of

@@ -1,4 +1,4 @@
-"""What every learner is, without mathematics: parameters, state, growth, units, merging, the public methods.
+"""What every learner is, without mathematics: the public methods, parameters, state, growth, units, merging.
 
 A learner's state is a NamedTuple of arrays, each annotated with its shape and its unit (`state.py`), and one
 `ledger` vector that all learners have: row counts, the running row scale, the calibration. Growth, copies,

@@ -1,4 +1,4 @@
-"""What every learner is, written once: parameters, state, growth, units, snapshots. No mathematics.
+"""What every learner does with its state, written once: learning, scoring, weights, units, merging. No mathematics.
 
 A learner's file gives kernels, a declared state and a class; see `solam.py` for the pattern.
 """
@@ -6,41 +6,31 @@ A learner's file gives kernels, a declared state and a class; see `solam.py` for
 from __future__ import annotations
 
 import copy
-import math
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
-from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
-from aucstream.exclusive import Gate, exclusive, in_order, lock_free
-from aucstream.features.encoding.encoder import Encoder
-from aucstream.features.encoding.hashing import Hashing
-from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.errors import CannotMerge, InvalidParams
+from aucstream.exclusive import in_order, lock_free
 from aucstream.features.intake import checked_array
-from aucstream.kernels import ledger
 from aucstream.kernels.auc.calibration import shift_calibration
 from aucstream.kernels.pairs.buffers import FIFO, compacted
-from aucstream.kernels.random import seeded
 from aucstream.kernels.rows.linear import dot
 from aucstream.learners._base import capabilities
 from aucstream.learners._base.capabilities import Capability
-from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.merging import Buffer, merge_fields, merge_pools
-from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Unit, UnitChange, Vector
+from aucstream.learners._base.state import Table, Unit, UnitChange, Vector
+from aucstream.learners._base.stateful import StatefulClassifier
 from aucstream.learners._base.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
 from aucstream.native.row_entry import RowEntry, ScaledRow, row_entry
 
 C = TypeVar("C", bound=type)
 
-SMALLEST_WIDTH = 8
-_STANDS_ON = frozenset({"_arrays", "_ledger", "_kernel_params", "_encoder"})  # what compiled calls of a row point to
 CACHED = 1 << 20  # bytes of a dense array that are checked and learned at once
 MUCH = 8  # an array that is so many times the state is much: then a copy of the state costs nothing beside it
 ROWS_AT_ONCE = 4096  # rows of a block between two looks at the buffers' space
@@ -54,157 +44,10 @@ def learner(cls: C) -> C:
     return cast("C", dataclass_of)
 
 
-class Learner(RankingClassifier):
+class Learner(StatefulClassifier):
     """Base of all online learners."""
 
     _capabilities: ClassVar[frozenset[Capability]] = capabilities.DEFAULT
-    _parameters: ClassVar[frozenset[str]] = frozenset()
-    _steps_and_penalties: ClassVar[frozenset[str]] = frozenset()  # parameters that may change later
-    _random: ClassVar[bool] = False  # has a `seed`, and a state field `generator` in programs that draw
-
-    def __post_init__(self) -> None:
-        self._gate = Gate()
-        self._set_all()
-        self._seed: int = 0
-        if self._random:
-            seed = self.seed  # type: ignore[attr-defined]
-            self._seed = secrets.randbits(63) if seed is None else int(seed)
-        self._program: Program = self._chosen_program()
-        self._kernel_params: tuple[float, ...] = self._kernel_args()
-        self._buffered = self._slots() > 0
-        parts = self._program.parts.values()
-        self._pool_at = next((i for i, part in enumerate(parts) if isinstance(part, Slots)), -1)
-        self._encoder: Encoder = Vocabulary()
-        self._reset()
-        self._built = True
-
-    # -- what a learner's file gives ---------------------------------------------------------------
-
-    def _chosen_program(self) -> Program:
-        """Return the program that the parameters select."""
-        raise NotImplementedError
-
-    def _kernel_args(self) -> tuple[float, ...]:
-        """Return the parameters as its kernels take them, in order."""
-        raise NotImplementedError
-
-    def _slots(self) -> int:
-        """Return how many rows the buffers hold (0: no buffers)."""
-        return 0
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the sizes that the declared state names."""
-        return {}
-
-    def _max_width(self) -> tuple[int, str] | None:
-        """Return (most features, what to do instead) where the state would not hold any number."""
-        return None
-
-    def _capacity_for(self, width: int) -> int:
-        """Return how many columns the arrays need for `width` features."""
-        widest = self._max_width()
-        return width if widest is None else min(width, widest[0])
-
-    def _init_state(self) -> None:
-        """Set what does not start at zero, in place."""
-
-    # -- parameters ------------------------------------------------------------------------------
-
-    def _set_all(self) -> None:
-        for name, rule in rules_of(type(self)).items():
-            object.__setattr__(self, name, rule.checked(f"{type(self).__name__}.{name}", getattr(self, name)))
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return set(self._steps_and_penalties)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._parameters and self.__dict__.get("_built"):
-            if name not in self._steps_and_penalties:
-                raise AttributeError(f"{type(self).__name__}.{name} is fixed at construction; make a new learner")
-            self._change_parameter(name, rules_of(type(self))[name].checked(f"{type(self).__name__}.{name}", value))
-            return
-        object.__setattr__(self, name, value)
-        if name == "_kernel_params":
-            self._number_types = tuple(map(type, value))
-        if name in _STANDS_ON:
-            object.__setattr__(self, "_generation", object())
-
-    @exclusive
-    def _change_parameter(self, name: str, value: Any) -> None:
-        """Set a parameter that may change later."""
-        object.__setattr__(self, name, value)
-        self._kernel_params = self._kernel_args()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The program is code, chosen by the parameters: a copy finds it, compiled, where it is.
-        return {
-            name: value for name, value in self.__dict__.items() if name not in ("_program", "_entry", "_generation")
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__dict__["_program"] = self._chosen_program()
-        self.__dict__["_generation"] = object()
-
-    @property
-    def _is_stochastic(self) -> bool:
-        return self._random and self.seed is None  # type: ignore[attr-defined]
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}
-
-    @classmethod
-    def _extreme_params(cls) -> Iterator[dict[str, Any]]:
-        """Yield parameters whose steps are far too long, for the tests."""
-        for name in sorted(cls._steps_and_penalties):
-            yield {name: 1e6}
-
-    @classmethod
-    def _unit_test_skips(cls) -> set[str]:
-        return set()
-
-    # -- state -----------------------------------------------------------------------------------
-
-    def _reset(self) -> None:
-        self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
-        self._capacity = max(SMALLEST_WIDTH, self._capacity_for(self._encoder.width))
-        self._arrays: tuple[Any, ...] = self._program.new_arrays(self._capacity, self._slots(), self._sizes())
-        self._ledger = np.zeros(ledger.SIZE)
-        if "generator" in self._program.parts:
-            self._field("generator")[:] = seeded(self._seed)
-        self._init_state()
-
-    def _adopt(self, encoder: Encoder) -> None:
-        """Take columns from `encoder` from now on."""
-        widest = self._max_width()
-        if widest is not None:
-            encoder.narrow(*widest)
-        self._encoder = encoder
-
-    def _field(self, name: str) -> Any:
-        return self._arrays[list(self._program.parts).index(name)]
-
-    def _ensure(self, width: int) -> None:
-        width = self._capacity_for(width)
-        if width > self._capacity:
-            self._capacity = max(width, self._capacity_for(2 * self._capacity))
-            self._arrays = self._program.widened(self._arrays, self._capacity)
-
-    def _reserve(self, entries: int, longest: int) -> None:
-        """Make room in the buffers for what rows of `entries` values in all can put there."""
-        at = self._pool_at
-        slots, pool_idx, pool_val = self._arrays[at : at + 3]
-        if entries <= pool_val.size - slots.item(-1, 0):
-            return
-        live = int(slots[:, 1].sum())
-        # a quarter more than what must fit, so that closing gaps is rare
-        need = live + min(entries, (len(slots) - 1) * longest) + live // 4
-        if need <= pool_val.size:
-            return
-        slots, pool_idx, pool_val = compacted(slots, pool_idx, pool_val, max(need, 2 * live))
-        self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
     # -- learning and scoring ----------------------------------------------------------------------
 
@@ -419,90 +262,6 @@ class Learner(RankingClassifier):
         pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
-    def _checkpoint(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes but the names, for `_restore`."""
-        return tuple(array.copy() for array in self._arrays), self._ledger.copy(), self._capacity
-
-    def _restore(self, checkpoint: tuple[Any, ...]) -> None:
-        """Restore what `_checkpoint` returned."""
-        self._arrays, self._ledger, self._capacity = checkpoint
-
-    def _settle(self) -> None:
-        self._program.settle(*self._arrays)
-
-    # -- snapshots -------------------------------------------------------------------------------
-
-    def _params(self) -> dict[str, Any]:
-        return {name: _plain(getattr(self, name)) for name in rules_of(type(self))}
-
-    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
-        encoder_arrays, encoder_meta = self._encoder.state_dict()
-        arrays: snapshot.Arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
-        arrays["ledger"] = self._ledger.copy()
-        width = self._encoder.width
-        program = self._program
-        current = list(self._arrays)
-        for i, part in enumerate(program.parts.values()):
-            if isinstance(part, Slots):
-                live = int(current[i][:, 1].sum())
-                current[i : i + 3] = compacted(current[i], current[i + 1], current[i + 2], live)
-        for (name, part), array in zip(program.parts.items(), current, strict=True):
-            if isinstance(part, Scratch):
-                continue
-            if isinstance(part, Vector):
-                array = array[:width]
-            elif isinstance(part, Table):
-                array = part.cut(array, width)
-            arrays[f"state.{name}"] = array.copy()
-        meta = {
-            "class": type(self).__name__,
-            "params": self._params(),
-            "seed": self._seed,
-            "encoder": encoder_meta,
-        }
-        return arrays, meta
-
-    @classmethod
-    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
-        """Return the learner that `state_dict` described."""
-        model = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
-        model._seed = meta["seed"]
-        model._adopt(
-            encoder_from_state(
-                {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")}, meta["encoder"]
-            )
-        )
-        model._program = model._program_of(arrays)
-        width = model._encoder.width
-        model._capacity = max(SMALLEST_WIDTH, model._capacity_for(width))
-        fresh = list(model._program.new_arrays(model._capacity, model._slots(), model._sizes()))
-        for i, (name, part) in enumerate(model._program.parts.items()):
-            if isinstance(part, Scratch):
-                continue
-            saved = arrays.get(f"state.{name}")
-            if saved is None:
-                raise BadSnapshot("snapshot", f"the array state.{name}", "none")
-            if isinstance(part, Vector):
-                fresh[i][: saved.size] = saved
-            elif isinstance(part, Table) and saved.shape == part.cut(fresh[i], width).shape:
-                part.cut(fresh[i], width)[:] = saved
-            elif isinstance(part, (PoolIdx, PoolVal)) or saved.shape == fresh[i].shape:
-                fresh[i] = saved
-            else:
-                raise BadSnapshot("snapshot", f"state.{name} of shape {fresh[i].shape}", saved.shape)
-        model._arrays = tuple(fresh)
-        model._ledger = arrays["ledger"]
-        model._resumed()
-        return model
-
-    def _program_of(self, arrays: snapshot.Arrays) -> Program:
-        """Return the program that made the arrays of a snapshot."""
-        return self._program
-
-    def _resumed(self) -> None:
-        """Make scratch agree with the state just loaded."""
-
     # -- merge -----------------------------------------------------------------------------------
 
     @lock_free
@@ -612,20 +371,3 @@ class Learner(RankingClassifier):
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         """Write merged output weights and intercept where the declared state does not say how; in place."""
-
-
-def _plain(value: Any) -> Any:
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def _unplain(value: Any) -> Any:
-    return math.inf if value == "inf" else value
-
-
-def encoder_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> Encoder:
-    """Return the encoder that its `state_dict` described."""
-    kinds: dict[str, Callable[..., Encoder]] = {
-        "vocabulary": Vocabulary.from_state_dict,
-        "hashing": Hashing.from_state_dict,
-    }
-    return kinds[meta["kind"]](arrays, meta)
