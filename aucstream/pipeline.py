@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import copy
-import math
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
-from aucstream.block import Block, Floats, Form, Ints
+from aucstream.block import Block, Floats, Ints
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
 from aucstream.exclusive import Gate, in_order, lock_free
-from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
-from aucstream.features.intake import array_block
-from aucstream.features.maps.mapping import MOST_ROWS, Mapped
+from aucstream.features.maps.mapping import Mapped
 from aucstream.features.maps.maps import map_of
-from aucstream.features.scaling.scalers import AutoScale, resolve_auto, scaling_of
+from aucstream.features.scaling.scalers import AutoScale, scaling_of
 from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
@@ -30,6 +26,7 @@ from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.stateful import encoder_from_state
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
 from aucstream.registry import learner_class, make
+from aucstream.stages import Stages
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
 Calibration = Literal["logistic", "none"]
@@ -58,17 +55,6 @@ class PipelineSpec(BaseModel):
     )
     calibration: Calibration = "logistic"
     seed: int | None = 0
-
-
-@dataclass
-class _Parts:
-    """All that moves, in one object, so that copies keep what the parts share."""
-
-    encoder: Encoder
-    scaling: Scaling
-    learner: Learner
-    resolved: str | None  # None: "auto", before the first row
-    mapping: Mapped | None = None  # where there is a map; the scaling is then its own
 
 
 class Pipeline(RankingClassifier):
@@ -159,20 +145,20 @@ class Pipeline(RankingClassifier):
     @property
     def resolved(self) -> dict[str, Any] | None:
         """What "auto" became; None before the first row."""
-        return None if self._parts.resolved is None else {"scaler": self._parts.resolved}
+        return None if self._stages.resolved is None else {"scaler": self._stages.resolved}
 
     @property
     def learner(self) -> Learner:
         """The learner at work."""
-        return self._parts.learner
+        return self._stages.learner
 
     @property
     def _ledger(self) -> Floats:  # type: ignore[override]
-        return self._parts.learner._ledger
+        return self._stages.learner._ledger
 
     @property
     def _seed(self) -> int:
-        return self._parts.learner._seed
+        return self._stages.learner._seed
 
     @property
     def _is_stochastic(self) -> bool:
@@ -194,24 +180,24 @@ class Pipeline(RankingClassifier):
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
         scaling = scaling_of("standard+bounded" if name == "auto" else name)
-        self._parts = _Parts(encoder, scaling, learner, resolved, mapping)
-        self._stand_on_parts()
+        self._stages = Stages(encoder, scaling, learner, resolved, mapping)
+        self._adopt_stages()
 
-    def _stand_on_parts(self) -> None:
-        """Share with the parts what is one: the encoder and the gate."""
-        learner = self._parts.learner
-        self._encoder = self._parts.encoder
+    def _adopt_stages(self) -> None:
+        """Share with the stages what is one: the encoder and the gate."""
+        learner = self._stages.learner
+        self._encoder = self._stages.encoder
         self._gate.whole = weakref.ref(self)
         learner._gate, learner._entry = self._gate, NO_ENTRY
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._stand_on_parts()
+        self._adopt_stages()
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return a pipeline with the same steps; with its state too where attributes are included."""
         copied = super().clone(new_params, include_attributes)
-        copied._stand_on_parts()  # copied apart, they would be two
+        copied._adopt_stages()  # copied apart, they would be two
         return copied
 
     @classmethod
@@ -223,151 +209,56 @@ class Pipeline(RankingClassifier):
 
     # -- learning ------------------------------------------------------------------------------------
 
-    def _resolve(self, form: Form) -> None:
-        if self._parts.resolved is None:
-            self._parts.resolved = resolve_auto(form)
-            self._parts.scaling = scaling_of(self._parts.resolved)
-
     def _learn(self, block: Block) -> Floats:
-        if not len(block):
-            return np.empty(0)
-        parts = self._parts
-        self._resolve(block.form)
-        if parts.mapping is not None:
-            return parts.mapping.learn(block, parts.resolved)
-        learner = parts.learner
-        if not parts.scaling.scheduled:
-            return learner._learn(block)
-        scores = np.empty(len(block))
-        start = 0
-        while start < len(block):
-            scaling = parts.scaling  # another one after a row whose change was undone
-            gap = scaling.rows_until_change()
-            if gap > 1:
-                stop = min(len(block), start + gap - 1)
-                part = block.rows(start, stop) if stop - start < len(block) else block
-                kinds = parts.encoder.kinds
-                values, norms = scaling.forward(part, kinds)
-                part_scores = learner._learn(part.with_values(values))
-                scaling.observe(part, norms, part_scores, kinds)
-                scores[start : start + len(part)] = part_scores
-                start += len(part)
-            else:
-                scores[start] = self._learn_at_change(block.rows(start, start + 1))
-                start += 1
-        return scores
-
-    def _learn_at_change(self, row: Block) -> float:
-        """Learn the one row before which the applied values change; undo all if its step is skipped."""
-        parts = self._parts
-        score = float(self._score(row)[0])
-        if not math.isfinite(score):
-            return math.nan
-        before = self._checkpoint()
-        change = parts.scaling.change(row, parts.encoder.kinds)
-        parts.learner._change_units(change)
-        values, _ = parts.scaling.forward(row, parts.encoder.kinds)
-        if math.isnan(parts.learner._learn(row.with_values(values))[0]):
-            self._restore(before)
-            return math.nan
-        return score
-
-    def _look_at(self, X: Any) -> None:
-        if self._parts.mapping is not None:
-            n = min(X.shape[0], MOST_ROWS)
-            block = array_block(self._encoder, X[:n], np.ones(n), np.ones(n), learn=True)
-            self._resolve(block.form)
-            self._parts.mapping.look_at(block, self._parts.resolved)
-
-    def _end_warmup(self) -> None:
-        """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
-        if self._parts.mapping is not None:
-            self._parts.mapping.end_warmup(self._parts.resolved)
-
-    def _checkpoint(self) -> tuple[Any, ...]:
-        """Return a copy of all that learning changes but the names, for `_restore`."""
-        parts = self._parts
-        mark = None if parts.mapping is None else parts.mapping.mark()
-        return parts.scaling.copy(), parts.learner._checkpoint(), parts.resolved, mark
-
-    def _restore(self, checkpoint: tuple[Any, ...]) -> None:
-        """Restore what `_checkpoint` returned."""
-        parts = self._parts
-        parts.scaling, learner, parts.resolved, mark = checkpoint
-        parts.learner._restore(learner)
-        if parts.mapping is not None:
-            parts.mapping.rewind(mark)
-
-    def _score(self, block: Block) -> Floats:
-        parts = self._parts
-        if parts.mapping is not None:
-            return parts.mapping.score(block)
-        scaling = parts.scaling
-        if not scaling.scheduled:
-            return parts.learner._score(block)
-        values, _ = scaling.forward(block, parts.encoder.kinds)
-        return parts.learner._score(block.with_values(values))
+        return self._stages.learn(block)
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
-        parts = self._parts
-        scaling, encoder = parts.scaling, parts.encoder
-        if parts.mapping is not None:
-            learned = parts.mapping.learn_row(idx, val, sign, weight)
-            if learned is not None:
-                return learned
-        elif parts.resolved is not None:
-            if not scaling.scheduled:
-                return parts.learner._learn_row(idx, val, sign, weight)
-            if encoder.width > len(scaling.columns):
-                scaling.widen(encoder.width)
-            z = scaling.take_row(idx, val, encoder.kinds)
-            if z is not None:
-                score = parts.learner._learn_row(idx, z, sign, weight)
-                if score != score:
-                    scaling.give_back(idx, val)
-                return score
-        row = _named_row(idx, val, np.array([sign]), np.array([weight]), encoder.width)
-        return self._learn(row).item()
+        return self._stages.learn_row(idx, val, sign, weight)
+
+    def _score(self, block: Block) -> Floats:
+        return self._stages.score(block)
+
+    def _score_row(self, idx: Ints | None, val: Floats) -> float:
+        return self._stages.score_row(idx, val)
+
+    def _look_at(self, X: Any) -> None:
+        self._stages.look_at(X)
+
+    def _end_warmup(self) -> None:
+        self._stages.end_warmup()
+
+    def _checkpoint(self) -> Any:
+        """Return a copy of all that learning changes but the names, for `_restore`."""
+        return self._stages.checkpoint()
+
+    def _restore(self, checkpoint: Any) -> None:
+        """Restore what `_checkpoint` returned."""
+        self._stages.restore(checkpoint)
 
     @property
     def _generation(self) -> object:  # type: ignore[override]
-        parts, generation = self._parts, self._entry.generation
-        scaling, encoder = parts.scaling, parts.encoder
+        stages, generation = self._stages, self._entry.generation
+        scaling, encoder = stages.scaling, stages.encoder
         if (
-            generation[0] is parts.learner._generation
+            generation[0] is stages.learner._generation
             and generation[1] is scaling
             and generation[2] is scaling.columns
             and generation[3] is encoder.kinds
             and generation[4] is encoder.reader.val
-            and generation[5] is parts.resolved
+            and generation[5] is stages.resolved
         ):
             return generation
         return None
 
     def _new_entry(self) -> RowEntry:
-        parts = self._parts
-        learner, scaling, encoder = parts.learner, parts.scaling, parts.encoder
-        if parts.mapping is not None or parts.resolved is None:
+        stages = self._stages
+        learner, scaling, encoder = stages.learner, stages.scaling, stages.encoder
+        if stages.mapping is not None or stages.resolved is None:
             return NO_ENTRY
-        generation = (learner._generation, scaling, scaling.columns, encoder.kinds, encoder.reader.val, parts.resolved)
+        generation = (learner._generation, scaling, scaling.columns, encoder.kinds, encoder.reader.val, stages.resolved)
         scaled = scaling.scaled_row(encoder.reader, encoder.kinds) if scaling.scheduled else None
         entry = learner._new_entry(generation, scaled)
         return entry if self.calibration == "logistic" else uncalibrated(entry)
-
-    def _score_row(self, idx: Ints | None, val: Floats) -> float:
-        parts = self._parts
-        if parts.mapping is not None:
-            return parts.mapping.score_row(idx, val)
-        if not parts.scaling.scheduled:
-            return parts.learner._score_row(idx, val)
-        return parts.learner._score_row(idx, self._scaled_row(idx, val))
-
-    def _scaled_row(self, idx: Ints | None, val: Floats) -> Floats:
-        """Return the values of a named row as scaled; valid until the next call."""
-        scaling, encoder = self._parts.scaling, self._parts.encoder
-        if encoder.width > len(scaling.columns):
-            scaling.widen(encoder.width)
-        return scaling.forward_row(idx, val, encoder.kinds)[0]
 
     def _probability(self, score: float) -> float:
         return 0.5 if self.calibration == "none" else super()._probability(score)
@@ -381,18 +272,18 @@ class Pipeline(RankingClassifier):
     @property
     def examples(self) -> int:
         """Rows learned, and rows kept for the map."""
-        return super().examples + (0 if self._parts.mapping is None else self._parts.mapping.warmup.rows)
+        return super().examples + (0 if self._stages.mapping is None else self._stages.mapping.warmup.rows)
 
     @property
     def positives(self) -> int:
         """Positive rows learned, and those kept for the map."""
-        return super().positives + (0 if self._parts.mapping is None else self._parts.mapping.warmup.positives)
+        return super().positives + (0 if self._stages.mapping is None else self._stages.mapping.warmup.positives)
 
     @property
     def weights(self) -> dict[Any, float]:
         """Name to weight of the output score, in the units that the scaler applies at present."""
         self._refuse_map("weights")
-        return self._parts.learner.weights
+        return self._stages.learner.weights
 
     def _refuse_map(self, where: str) -> None:
         if self._map_pattern is not None:
@@ -423,8 +314,8 @@ class Pipeline(RankingClassifier):
             The model has a feature map.
         """
         self._refuse_map("explain_one")
-        encoder, learner = self._encoder, self._parts.learner
-        if not self._parts.scaling.scheduled:
+        encoder, learner = self._encoder, self._stages.learner
+        if not self._stages.scaling.scheduled:
             return learner.explain_one(x)
         names, columns, values = encoder.parts(x)
         weights = learner._coefficients_at(columns)
@@ -439,7 +330,7 @@ class Pipeline(RankingClassifier):
 
     def _scaled(self, idx: Ints | None, val: Floats) -> dict[int, float]:
         """Return column to value of a named row as the learner gets it."""
-        z = self._scaled_row(idx, val).tolist()
+        z = self._stages.scaled_row(idx, val).tolist()
         return dict(enumerate(z)) if idx is None else dict(zip(idx.tolist(), z, strict=True))
 
     @lock_free
@@ -468,21 +359,21 @@ class Pipeline(RankingClassifier):
         return self
 
     def _merge(self, other: Self, approximate: bool) -> None:
-        mine, theirs = self._parts.mapping, other._parts.mapping
+        mine, theirs = self._stages.mapping, other._stages.mapping
         if mine is not None or theirs is not None:
             if mine is None or theirs is None or not mine.same_as(theirs):
                 raise CannotMerge("Pipeline.merge", "pipelines with one fitted map", "maps that differ")
-        elif self._parts.scaling.scheduled:
-            raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._parts.resolved)
-        self._parts.learner.merge(other._parts.learner, approximate)
+        elif self._stages.scaling.scheduled:
+            raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._stages.resolved)
+        self._stages.learner.merge(other._stages.learner, approximate)
 
     # -- snapshots -----------------------------------------------------------------------------------
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
         """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
-        parts = self._parts
-        learner_arrays, learner_meta = parts.learner.state_dict()
-        scaling_arrays, scaling_meta = parts.scaling.state_dict(0 if parts.mapping else parts.encoder.width)
+        stages = self._stages
+        learner_arrays, learner_meta = stages.learner.state_dict()
+        scaling_arrays, scaling_meta = stages.scaling.state_dict(0 if stages.mapping else stages.encoder.width)
         arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
         arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}
         meta = {
@@ -490,14 +381,14 @@ class Pipeline(RankingClassifier):
             "calibration": self.calibration,
             "scaler": self._scaler_name,
             "encoder": self._encoder_pattern.spec,
-            "resolved": parts.resolved,
+            "resolved": stages.resolved,
             "spec": None if self._spec is None else self._spec.model_dump(mode="json"),
             "learner": learner_meta,
             "scaling": scaling_meta,
         }
-        if parts.mapping is not None:
-            encoder_arrays, encoder_meta = parts.encoder.state_dict()
-            mapping_arrays, mapping_meta = parts.mapping.state_dict()
+        if stages.mapping is not None:
+            encoder_arrays, encoder_meta = stages.encoder.state_dict()
+            mapping_arrays, mapping_meta = stages.mapping.state_dict()
             arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
             arrays |= {f"map.{name}": array for name, array in mapping_arrays.items()}
             meta["map"] = {**mapping_meta, "encoder": encoder_meta}
@@ -527,10 +418,10 @@ class Pipeline(RankingClassifier):
             encoder = encoder_from_state(of("encoder."), map_meta["encoder"])
             mapping = Mapped(map_of(map_meta["spec"]), encoder, learner)
             mapping.restore(of("map."), map_meta)
-        model._parts = _Parts(
+        model._stages = Stages(
             encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"], mapping
         )
-        model._stand_on_parts()
+        model._adopt_stages()
         return model
 
 
@@ -542,7 +433,3 @@ def _shares(columns: Ints, values: Floats) -> Floats:
     with np.errstate(all="ignore"):
         shares = np.where(members[column_of] == 1, 1.0, values / totals[column_of])
     return np.where(np.isfinite(shares), shares, equal)
-
-
-def _named_row(idx: Ints | None, val: Floats, y: Floats, weights: Floats, width: int) -> Block:
-    return Block(np.array([0, val.size], dtype=np.int64), idx, val, y, weights, width, Form.NAMED)

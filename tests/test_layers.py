@@ -27,6 +27,7 @@ RANKS = [
     ["aucstream.features.maps.mapping"],
     ["aucstream.features.maps"],
     ["aucstream.registry", "aucstream.steps", "aucstream.features.__init__"],
+    ["aucstream.stages"],
     ["aucstream.pipeline"],
     ["aucstream.loading", "aucstream.evaluate", "aucstream.warmup"],
     ["aucstream.__init__"],
