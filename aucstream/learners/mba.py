@@ -18,7 +18,7 @@ from aucstream.kernels.pairs import buffers
 from aucstream.kernels.rows.linear import norm
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner, learner
-from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools
+from aucstream.learners._base.merging import Buffer, buffers_by_class, merge_pools, upper_triangle
 from aucstream.learners._base.state import Program
 from aucstream.learners._families import pair_moments_full, pair_moments_sampled, pair_moments_sketch
 from aucstream.learners._families.fixed_set import columns_of, start_anew
@@ -430,7 +430,7 @@ class MBA(Learner):
             cross = self._field("cross")
             summed = np.zeros_like(cross) if products is None else products
             assert other_products is not None
-            summed += _upper(other_products, columns, len(cross)) + share * np.triu(np.outer(gap, gap), 1)
+            summed += upper_triangle(other_products, columns, len(cross)) + share * np.triu(np.outer(gap, gap), 1)
             cross[:] = np.tril(cross) + summed if c else np.triu(cross) + summed.T
         for name, value in (("ref", moved), ("square", square + other_square + share * gap * gap), ("total", 0.0)):
             self._field(f"{name}_{_CLASSES[c]}")[:] = value
@@ -468,7 +468,7 @@ class MBA(Learner):
     def _take_pairs(self, other: Self, columns: Ints, placed: Callable[[Floats], Floats]) -> None:
         """Add the sums over pairs; the reservoirs become uniform samples of both streams."""
         scalars, theirs = self._field("scalars"), other._field("scalars")
-        self._field("cross")[:] += _upper(other._field("cross"), columns, self._capacity)
+        self._field("cross")[:] += upper_triangle(other._field("cross"), columns, self._capacity)
         self._field("total")[:] += placed(other._field("total"))
         at = self._pool_at
         seen = [(int(scalars[buffer.seen[1]]), int(theirs[buffer.seen[1]])) for buffer in self._buffers()]
@@ -493,12 +493,3 @@ class MBA(Learner):
         yield {"lam2": 0.0}
         yield {"lam2": 0.0, "lam1": 1e-6}
         yield {"half_life": 1e-6}
-
-
-def _upper(products: Floats, columns: Ints, size: int) -> Floats:
-    """Return products on and above the diagonal in other columns, (size, size); -1 is left out."""
-    known = np.flatnonzero(columns[: len(products)] >= 0)
-    symmetric = np.triu(products, 1) + np.triu(products).T
-    moved = np.zeros((size, size))
-    moved[np.ix_(columns[known], columns[known])] = symmetric[np.ix_(known, known)]
-    return np.triu(moved)

@@ -117,6 +117,15 @@ def _placed(part: Part, array: Any, other: Any, columns: Ints) -> Any:
     return moved
 
 
+def upper_triangle(products: Floats, columns: Ints, size: int) -> Floats:
+    """Return products on and above the diagonal in other columns (size, size); -1 is left out."""
+    known = np.flatnonzero(columns[: len(products)] >= 0)
+    symmetric = np.triu(products, 1) + np.triu(products).T
+    moved = np.zeros((size, size))
+    moved[np.ix_(columns[known], columns[known])] = symmetric[np.ix_(known, known)]
+    return np.triu(moved)
+
+
 def merge_pools(
     mine: tuple[Any, Any, Any],
     theirs: tuple[Any, Any, Any],
