@@ -29,7 +29,17 @@ SHOWN_CHARACTERS = 80
 
 
 def shown(value: object) -> str:
-    """Return `repr(value)`, cut at 80 characters, numpy scalars as plain numbers."""
+    """Return the text of a value for a message.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+        `repr(value)`, cut at 80 characters; numpy scalars as plain numbers.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     text = repr(value)
@@ -105,7 +115,16 @@ class InvalidBlock(AucstreamError, ValueError, problem="invalid-features"):
 
 
 class BadRow(InvalidBlock):
-    """A row of a file cannot be used. `file`, `line` (1-based) and `column` say where."""
+    """A row of a file cannot be used.
+
+    Attributes
+    ----------
+    file : str
+    line : int
+        From 1.
+    column : str
+        Its name; empty where the row as a whole is wrong.
+    """
 
     def __init__(self, file: str, line: int, column: str, expected: str, got: object = ..., *, path: str = "") -> None:
         self.file = file
@@ -140,7 +159,14 @@ class NonFiniteStep(AucstreamError, ArithmeticError, problem="non-finite-step"):
 
 
 class UnknownLearner(AucstreamError, LookupError, problem="unknown-algorithm"):
-    """No learner has that name; the message names near misses."""
+    """No learner has that name; the message names near misses.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+        The names that there are.
+    """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         known = sorted(known)

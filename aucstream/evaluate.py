@@ -37,6 +37,9 @@ class Progress:
 
     Attributes
     ----------
+    model : learner or Pipeline
+    window : int or None
+        Rows that each point of the curve looks back on; None: all so far.
     signs, scores : ndarray (n,)
         Labels +1 / -1 and the score of each row before it was learned; NaN where a row was skipped.
     curve : list of (rows, seconds, AUC)
@@ -45,6 +48,8 @@ class Progress:
         AUC on held-out rows after the last one.
     seconds : float
         Spent in learning and scoring; not in reading, nor in compiling kernels.
+    rows : int
+        Rows learned, of all passes.
     refused : AucstreamError or None
         Why the model did not take the stream; the others went on.
     """
@@ -84,6 +89,13 @@ class Progress:
 class Comparison:
     """Several models over the same stream, chunk by chunk: the file is read once for all.
 
+    Parameters
+    ----------
+    models : sequence of learners or Pipelines
+        Learn in place.
+    window : int, optional
+        Rows that each point of the AUC curve looks back on; None: all rows so far.
+
     Attributes
     ----------
     runs : list of Progress
@@ -103,7 +115,13 @@ class Comparison:
     def compile(self, chunk: Chunk, done: Callable[[], None] = lambda: None) -> None:
         """Let a throw-away copy of each model learn the first rows of a chunk, so that no kernel is compiled later.
 
-        Called by the first `learn` at the latest. `done` is called after each model.
+        Called by the first `learn` at the latest.
+
+        Parameters
+        ----------
+        chunk : Block or Rows
+        done : function, optional
+            Called after each model.
         """
         head = _rows(chunk, 0, min(len(chunk), COMPILE_ROWS))
         for run in self.runs:
@@ -117,9 +135,16 @@ class Comparison:
         self.warm = True
 
     def learn(self, chunk: Chunk) -> None:
-        """Score and learn a chunk in every model.
+        """Score and learn a chunk in every model. A model that refuses what others take is out of the comparison.
 
-        A model that refuses what others take is out of the comparison; what all refuse is raised.
+        Parameters
+        ----------
+        chunk : Block or Rows
+
+        Raises
+        ------
+        AucstreamError
+            Every model refuses the chunk: the reason of the first.
         """
         if not len(chunk):
             return
@@ -170,7 +195,12 @@ class Comparison:
         self._signs, self._scores = [], [[] for _ in self.runs]
 
     def test(self, chunks: Iterable[Chunk]) -> None:
-        """Score held-out chunks in every model."""
+        """Score held-out chunks in every model.
+
+        Parameters
+        ----------
+        chunks : iterable of Block or Rows
+        """
         signs: list[Floats] = []
         scores: list[list[Floats]] = [[] for _ in self.runs]
         for chunk in chunks:
@@ -194,7 +224,21 @@ def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
 
 
 def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS) -> list[Chunk]:
-    """Return all rows in a random order (numpy's default generator at `seed`), in chunks; held in memory."""
+    """Return all rows in a random order, in chunks; held in memory.
+
+    Parameters
+    ----------
+    chunks : iterable of Block or Rows
+        All of one kind.
+    seed : int
+        Of numpy's default generator.
+    chunk_rows : int, default=8192
+        Rows in a chunk.
+
+    Returns
+    -------
+    list of Block or Rows
+    """
     parts = list(chunks)
     if not parts:
         return []
@@ -255,6 +299,13 @@ def progressive(
     Returns
     -------
     Progress
+
+    Raises
+    ------
+    InvalidParams
+        `model` is not one of aucstream.
+    InvalidBlock, InvalidLabel
+        A row or a label cannot be used.
 
     Examples
     --------

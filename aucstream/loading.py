@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 def from_bytes(data: bytes) -> RankingClassifier | BatchRanker:
     """Return the model that `to_bytes` wrote, or the model in a snapshot downloaded from the service.
 
+    Parameters
+    ----------
+    data : bytes
+
+    Returns
+    -------
+    learner, Pipeline or batch model
+        It goes on to the same bits.
+
     Raises
     ------
     NewerSnapshot
@@ -71,5 +80,24 @@ def _batch_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> BatchRan
 
 
 def load(path: str | PathLike[str]) -> RankingClassifier | BatchRanker:
-    """Return the model saved at `path`; raises as `from_bytes`, and OSError."""
+    """Return the model that `save` wrote to a file.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    learner, Pipeline or batch model
+        It goes on to the same bits.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    NewerSnapshot
+        Made by a newer version.
+    BadSnapshot
+        Damaged, cut, or not a model.
+    """
     return from_bytes(Path(path).read_bytes())

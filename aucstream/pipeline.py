@@ -195,7 +195,24 @@ class Pipeline(RankingClassifier):
         self._adopt_stages()
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """Return a pipeline with the same steps; with its state too where attributes are included."""
+        """Return a pipeline with the same steps; with its state too where attributes are included.
+
+        Parameters
+        ----------
+        new_params : dict, optional
+            Parameters that differ, by name.
+        include_attributes : bool, default=False
+            Whether the copy has what was learned, too.
+
+        Returns
+        -------
+        Pipeline
+
+        Raises
+        ------
+        InvalidParams
+            A new parameter is out of its range.
+        """
         copied = super().clone(new_params, include_attributes)
         copied._adopt_stages()  # copied apart, they would be two
         return copied
@@ -370,7 +387,15 @@ class Pipeline(RankingClassifier):
     # -- snapshots -----------------------------------------------------------------------------------
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+            By name.
+        meta : dict
+            All else, as JSON can say it: class, parameters, encoder.
+        """
         stages = self._stages
         learner_arrays, learner_meta = stages.learner.state_dict()
         scaling_arrays, scaling_meta = stages.scaling.state_dict(0 if stages.mapping else stages.encoder.width)
@@ -396,7 +421,23 @@ class Pipeline(RankingClassifier):
 
     @classmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
-        """Return the pipeline that `state_dict` described."""
+        """Return the pipeline that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        Pipeline
+
+        Raises
+        ------
+        BadSnapshot
+            It is not the state of a pipeline, or an array is not there.
+        """
         if meta.get("class") != "Pipeline":
             raise BadSnapshot("snapshot", "a Pipeline", meta.get("class"))
 

@@ -255,7 +255,15 @@ class BatchRanker(Exclusive, abc.ABC):
     # -- snapshots -----------------------------------------------------------------------------------
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta) from which the model can be made again."""
+        """Return (arrays, meta) from which the model can be made again.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+            By name.
+        meta : dict
+            All else, as JSON can say it: class, parameters, encoder.
+        """
         solution = self._solution
         arrays: snapshot.Arrays = {"weights": solution.weights.copy(), "ledger": self._ledger.copy()}
         return arrays, {
@@ -266,7 +274,18 @@ class BatchRanker(Exclusive, abc.ABC):
 
     @classmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
-        """Return the model that `state_dict` described."""
+        """Return the model that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        model
+        """
         model = cls(**meta["params"])
         model._solution = Solution(arrays["weights"], *meta["fit"])
         model._ledger = arrays["ledger"]

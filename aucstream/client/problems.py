@@ -50,6 +50,11 @@ class ClientError(AucstreamError):
         Of a -many call: the counts of the rows confirmed before.
     id : str or None
         Of learn_one: the id that was sent; with it the example can safely be sent again.
+
+    Parameters
+    ----------
+    sentence : str
+        The message.
     """
 
     def __init__(self, sentence: str) -> None:
@@ -65,7 +70,15 @@ class ClientError(AucstreamError):
 
 
 class ConnectionFailed(ClientError):
-    """No answer came, or not all of it. `sent`: the service may have got the request."""
+    """No answer came, or not all of it.
+
+    Parameters
+    ----------
+    sentence : str
+        The message.
+    sent : bool
+        Whether the service may have received the request.
+    """
 
     def __init__(self, sentence: str, *, sent: bool) -> None:
         self.sent = sent
@@ -95,6 +108,13 @@ class Problem(ClientError):
         Further members of the answer.
     retry_after : float or None
         Seconds that the service asks to wait.
+
+    Parameters
+    ----------
+    status : int
+    document : mapping
+        The body of the answer.
+    retry_after : float, optional
     """
 
     passing: ClassVar[bool] = False  # whether waiting may help

@@ -30,6 +30,19 @@ class Retry:
     longest: float = 10.0
 
     def pause(self, attempt: int, retry_after: float | None = None) -> float:
-        """Return the seconds to wait after an attempt (from 1); `retry_after` are the seconds that the service asked for."""
+        """Return how long to wait after an attempt.
+
+        Parameters
+        ----------
+        attempt : int
+            From 1.
+        retry_after : float, optional
+            Seconds that the service asked for.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
         bound = min(self.longest, self.first * 2.0 ** min(attempt - 1, 60))
         return (retry_after or 0.0) + bound * (0.5 + 0.5 * random.random())

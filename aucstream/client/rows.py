@@ -26,7 +26,19 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row of a -many call, where `(features, label)` does not say enough."""
+    """A row of a -many call, where `(features, label)` does not say enough.
+
+    Parameters
+    ----------
+    features : dict, or sequence or array (d,) of numbers
+        Name to number, bool, string, list of strings, or None (absent); or the row of an array.
+    label : bool, optional
+        Label: False, 0, -1 or True, 1. Rows to learn need one.
+    weight : float, default=1.0
+        Finite, >= 0.
+    id : str, optional
+        1 to 256 visible characters; with it the row is learned exactly once.
+    """
 
     features: Features
     label: object = None

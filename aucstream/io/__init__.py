@@ -27,6 +27,13 @@ class Reader:
 
     It can be iterated once and is a context manager; the file is closed at its end.
 
+    Parameters
+    ----------
+    source : Source
+    chunks : iterator of Block or Rows
+    format : str
+    delimiter : str or None
+
     Attributes
     ----------
     name : str

@@ -215,6 +215,15 @@ def open_source(path: PathLike) -> Source:
     `.gz`, `.bz2` and `.zst` are told by name; whatever has another name, and standard
     input, by its first bytes.
 
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Source
+        A binary stream, to be closed.
+
     Raises
     ------
     InvalidParams
@@ -243,7 +252,7 @@ def as_source(source: Source | PathLike | IO[bytes]) -> Source:
 
 
 def kind_of(path: PathLike, format: str | None = None) -> str:
-    """Return "svmlight", "csv", "ndjson", "parquet" or "arrow".
+    """Return the format of a file.
 
     Parameters
     ----------
@@ -251,6 +260,11 @@ def kind_of(path: PathLike, format: str | None = None) -> str:
         Its extension decides; `.gz`, `.bz2` and `.zst` are taken off first.
     format : str, optional
         Wins over the extension.
+
+    Returns
+    -------
+    str
+        "svmlight", "csv", "ndjson", "parquet" or "arrow".
 
     Raises
     ------

@@ -430,6 +430,10 @@ class FSAUC(Learner):
         y : array (n,)
         epochs : int
             >= 1.
+
+        Returns
+        -------
+        self
         """
         self._rows_planned = max(1, check_epochs(epochs) * len(y))
         try:

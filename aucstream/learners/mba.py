@@ -323,6 +323,10 @@ class MBA(Learner):
         epochs : int
             >= 1. Rounds of `sampled_pairs` pairs; with the moments of all pairs there is nothing to repeat.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         NonFiniteStep

@@ -128,6 +128,10 @@ class SPAM(Learner):
         epochs : int
             >= 1.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         NonFiniteStep

@@ -92,9 +92,14 @@ class Area(Exclusive):
 
     @lock_free
     def extend(self, labels: Sequence[int] | Labels, scores: Sequence[float] | Floats) -> None:
-        """Add rows that need no check, in order: labels 1 or 0, finite scores. They wait until they are many.
+        """Add rows that need no check, in order. They wait until they are many.
 
-        Both are lists, or both are arrays that nobody changes any more.
+        Parameters
+        ----------
+        labels : list or ndarray (n,)
+            1 or 0.
+        scores : list or ndarray (n,)
+            Finite. Both are lists, or both are arrays that nobody changes any more.
         """
         if not len(scores):
             return

@@ -30,9 +30,29 @@ class RankingMetric(Exclusive, BinaryMetric):
         return True
 
     def works_with(self, model: Any) -> bool:
-        """Return whether `model` is a classifier or an anomaly detector."""
+        """Return whether `model` is a classifier or an anomaly detector.
+
+        Parameters
+        ----------
+        model : object
+
+        Returns
+        -------
+        bool
+        """
         return isinstance(model, (base.Classifier, base.AnomalyDetector, base.AnomalyFilter))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Not possible: raises NotImplementedError. `AUC(window=n)` forgets old rows by itself."""
+        """Refuse: `AUC(window=n)` forgets old rows by itself.
+
+        Parameters
+        ----------
+        y_true, y_pred, w
+            As in `update`.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+        """
         raise NotImplementedError(f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))")

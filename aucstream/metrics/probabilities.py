@@ -34,7 +34,12 @@ class ScoredProbabilities(dict[bool, float]):
         self.score = score
 
     def copy(self) -> ScoredProbabilities:
-        """Return a copy that carries the score too."""
+        """Return a copy that carries the score too.
+
+        Returns
+        -------
+        ScoredProbabilities
+        """
         return _rebuild(dict(self), self.score)
 
     __copy__ = copy

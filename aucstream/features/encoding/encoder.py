@@ -62,14 +62,47 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def check_name(self, name: Name) -> None:
-        """Raise InvalidBlock where `name` may not be learned by this encoder."""
+        """Refuse a name that may not be learned by this encoder.
+
+        Parameters
+        ----------
+        name : str or int
+
+        Raises
+        ------
+        InvalidBlock
+            The name may not be learned.
+        """
 
     @abc.abstractmethod
     def columns(self, n: int, *, learn: bool) -> Ints | None:
-        """Return the columns (n,) of array columns 0..n-1; None for the identity; -1 where unknown."""
+        """Return the columns of array columns 0..n-1.
+
+        Parameters
+        ----------
+        n : int
+        learn : bool
+            Whether columns without one get one.
+
+        Returns
+        -------
+        ndarray of int64 (n,) or None
+            -1 where unknown; None for the identity.
+
+        Raises
+        ------
+        InvalidBlock
+            The encoder has learned names, or has no room for so many columns.
+        """
 
     def narrow(self, most: int, advice: str) -> None:
-        """Allow at most `most` columns from now on: the learner behind it cannot hold more.
+        """Allow at most so many columns from now on: the learner behind it cannot hold more.
+
+        Parameters
+        ----------
+        most : int
+        advice : str
+            What to do instead, for the message.
 
         Raises
         ------
@@ -85,14 +118,33 @@ class Encoder(abc.ABC):
             raise InvalidBlock("features", learned, Description(f"{n} columns"))
 
     def check_scored_array(self, n: int) -> None:
-        """Raise InvalidBlock where an array of n columns may not be scored."""
+        """Refuse an array that may not be scored.
+
+        Parameters
+        ----------
+        n : int
+            Its number of columns.
+
+        Raises
+        ------
+        InvalidBlock
+            It has more columns than were learned, or names were learned.
+        """
         self._check_columns(n, self.width)
 
     @abc.abstractmethod
     def align(self, other: Encoder, *, partial: bool = False) -> Ints:
-        """Return the column of each of `other`'s columns, by name; names not known get columns.
+        """Return the column of each of the other's columns, by name; names not known get columns.
 
-        With `partial` a name for which there is no room is -1.
+        Parameters
+        ----------
+        other : Encoder
+        partial : bool, default=False
+            Whether a name for which there is no room is -1.
+
+        Returns
+        -------
+        ndarray of int64 (other.width,)
 
         Raises
         ------
@@ -102,21 +154,58 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def mark(self) -> Any:
-        """Return a mark that `rewind` takes."""
+        """Return a mark that `rewind` takes.
+
+        Returns
+        -------
+        object
+        """
 
     @abc.abstractmethod
     def rewind(self, mark: Any) -> None:
-        """Forget names added since `mark` (their row was skipped)."""
+        """Forget names added since `mark` (their row was skipped).
+
+        Parameters
+        ----------
+        mark : object
+            What `mark` returned.
+        """
 
     # -- rows ---------------------------------------------------------------------------------
 
     def learn(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
-        """Return (columns, values) of a row that is learned."""
+        """Read a row that is learned; new names get columns.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+
+        Returns
+        -------
+        columns : ndarray of int64 (n,)
+        values : ndarray (n,)
+
+        Raises
+        ------
+        InvalidBlock
+            The row cannot be learned; nothing was changed.
+        """
         row = self.reader.read(x)
         return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
 
     def prepare(self, x: Mapping[Any, Any]) -> bool:
-        """Give columns to the few new names of a row, so that its reader finds all of them; False: nothing was done.
+        """Give columns to the few new names of a row, so that its reader finds all of them.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+
+        Returns
+        -------
+        bool
+            False: nothing was done.
 
         Raises
         ------
@@ -127,20 +216,54 @@ class Encoder(abc.ABC):
         return False
 
     def next_column(self, entries: int) -> int | None:
-        """Return the column that the next new name gets; None where not so many can be given in their order."""
+        """Return the column that the next new name gets.
+
+        Parameters
+        ----------
+        entries : int
+            How many new names there may be.
+
+        Returns
+        -------
+        int or None
+            None where not so many can be given columns in their order.
+        """
         del entries
         return None
 
     def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
-        """Return (indptr, columns, values) of rows whose names are all known and whose numbers finite; else None.
+        """Read rows whose names are all known and whose numbers are finite. Such rows pass `check`, and add no name.
 
-        Such rows pass `check`, and add no name.
+        Parameters
+        ----------
+        rows : sequence of dict
+
+        Returns
+        -------
+        (indptr, columns, values) or None
+            None where a row is another.
         """
         entries = self.reader.read_all(rows)
         return entries if entries is not None and all_finite(entries[2]) else None
 
     def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
-        """Return (columns, values) of a row that is only scored; unknown names are left out."""
+        """Read a row that is only scored; unknown names are left out.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+
+        Returns
+        -------
+        columns : ndarray of int64 (n,)
+        values : ndarray (n,)
+
+        Raises
+        ------
+        InvalidBlock
+            The row could not be learned.
+        """
         row = self.reader.read(x)
         if row is not None and all_finite(row[1]):
             self.missed = False
@@ -148,9 +271,18 @@ class Encoder(abc.ABC):
         return self._slow(x, learn=False)
 
     def take(self, rows: Columns, *, learn: bool) -> tuple[Ints, Ints, Floats]:
-        """Return (indptr, columns, values) of rows of one form, as `learn` or `look_up` would of each.
+        """Read rows of one form, as `learn` or `look_up` would read each.
 
-        The values may be those of `rows`; `missed` is as after `look_up`.
+        Parameters
+        ----------
+        rows : Columns
+        learn : bool
+            Whether new names get columns.
+
+        Returns
+        -------
+        indptr, columns, values : ndarray
+            The values may be those of `rows`. `missed` is as after `look_up`.
         """
         columns = self._columns_of(rows.names)
         if learn and (min(columns, default=0) < 0 or not self._unique()):
@@ -177,7 +309,23 @@ class Encoder(abc.ABC):
 
     @contextlib.contextmanager
     def previewed(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints, Floats]]:
-        """Give (columns, values) of `x` as it would be learned; within, its new names have columns."""
+        """Give a row as it would be learned; within, its new names have columns.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+
+        Yields
+        ------
+        columns : ndarray of int64 (n,)
+        values : ndarray (n,)
+
+        Raises
+        ------
+        InvalidBlock
+            The row could not be learned.
+        """
         mark = self.mark()
         try:
             yield self._slow(x, learn=True)
@@ -185,7 +333,20 @@ class Encoder(abc.ABC):
             self.rewind(mark)
 
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
-        """Raise InvalidBlock where `x` could not be learned; change nothing."""
+        """Refuse a row that could not be learned; change nothing.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+        path : str
+            Place of the row, for the message.
+
+        Raises
+        ------
+        InvalidBlock
+            The row could not be learned.
+        """
         row = self.reader.read(x)
         if row is not None and all_finite(row[1]):
             return
@@ -193,17 +354,51 @@ class Encoder(abc.ABC):
             self.check_name(name)
 
     def has_columns(self, names: Sequence[Name]) -> bool:
-        """Return whether each name has a column, and none of them shares it."""
+        """Return whether each name has a column, and none of them shares it.
+
+        Parameters
+        ----------
+        names : sequence of (str or int)
+
+        Returns
+        -------
+        bool
+        """
         return self._unique() and min(self._columns_of(names), default=0) >= 0
 
     def knows(self, name: Name) -> bool:
-        """Return whether `name` has a column."""
+        """Return whether `name` has a column.
+
+        Parameters
+        ----------
+        name : str or int
+
+        Returns
+        -------
+        bool
+        """
         return self._column(name) >= 0
 
     def parts(self, x: Mapping[Any, Any]) -> tuple[list[Name], Ints, Floats]:
-        """Return (names, columns, values) of the entries of `x` whose names have columns.
+        """Return the entries of a row whose names have columns.
 
         A row has one value a column; here two names with one column are two parts of it.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+
+        Returns
+        -------
+        names : list of (str or int)
+        columns : ndarray of int64 (n,)
+        values : ndarray (n,)
+
+        Raises
+        ------
+        InvalidBlock
+            The row could not be learned.
         """
         entries = [(name, self._column(name), value) for name, value, _ in self._checked(x)]
         known = [entry for entry in entries if entry[1] >= 0]
@@ -266,7 +461,13 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return (arrays, meta) from which `encoder_from_state` makes an equal encoder."""
+        """Return (arrays, meta) from which `encoder_from_state` makes an equal encoder.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+        meta : dict
+        """
 
     @property
     @abc.abstractmethod

@@ -87,7 +87,18 @@ class Hashing(Encoder):
 
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Hashing:
-        """Return the encoder that `state_dict` described."""
+        """Return the encoder that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        Hashing
+        """
         encoder = cls(meta["bits"])
         encoder.kinds = arrays["kinds"].copy()
         return encoder

@@ -206,7 +206,18 @@ class Vocabulary(Encoder):
 
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Vocabulary:
-        """Return the vocabulary that `state_dict` described."""
+        """Return the vocabulary that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        Vocabulary
+        """
         encoder = cls(meta["capacity"])
         if "names" in arrays:
             names: list[Name] = json.loads(arrays["names"].tobytes())
@@ -224,5 +235,10 @@ class Vocabulary(Encoder):
         return encoder
 
     def copy(self) -> Vocabulary:
-        """Return an independent copy."""
+        """Return an independent copy.
+
+        Returns
+        -------
+        Vocabulary
+        """
         return Vocabulary.from_state_dict(*self.state_dict())

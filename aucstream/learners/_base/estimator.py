@@ -53,12 +53,36 @@ class RankingClassifier(RowClassifier):
 
     @abc.abstractmethod
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta) from which the model can be made again."""
+        """Return (arrays, meta) from which the model can be made again.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+            By name.
+        meta : dict
+            All else, as JSON can say it: class, parameters, encoder.
+        """
 
     @classmethod
     @abc.abstractmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
-        """Return the model that `state_dict` described."""
+        """Return the model that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        model
+
+        Raises
+        ------
+        BadSnapshot
+            Something is not there, or of another shape.
+        """
 
     @abc.abstractmethod
     def _checkpoint(self) -> Any:
@@ -79,7 +103,24 @@ class RankingClassifier(RowClassifier):
 
     @exclusive
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """Return a model with the same parameters, with its state too where attributes are included."""
+        """Return a model with the same parameters, with its state too where attributes are included.
+
+        Parameters
+        ----------
+        new_params : dict, optional
+            Parameters that differ, by name.
+        include_attributes : bool, default=False
+            Whether the copy has what was learned, too.
+
+        Returns
+        -------
+        model
+
+        Raises
+        ------
+        InvalidParams
+            A new parameter is out of its range.
+        """
         return super().clone(new_params, include_attributes)
 
     @property

@@ -280,6 +280,10 @@ class Learner(StatefulClassifier):
         approximate : bool
             Whether a result is taken that is not what one pass over both streams would give.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         CannotMerge

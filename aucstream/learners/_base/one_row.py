@@ -231,6 +231,8 @@ class RowClassifier(Exclusive, base.MiniBatchClassifier):
         ----------
         x : dict
             As in `score_one`.
+        **kwargs : ignored
+            River passes them.
 
         Returns
         -------

@@ -194,7 +194,15 @@ class StatefulClassifier(RankingClassifier):
         return {name: _plain(getattr(self, name)) for name in rules_of(type(self))}
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+            By name.
+        meta : dict
+            All else, as JSON can say it: class, parameters, encoder.
+        """
         encoder_arrays, encoder_meta = self._encoder.state_dict()
         arrays: snapshot.Arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
         arrays["ledger"] = self._ledger.copy()
@@ -223,7 +231,23 @@ class StatefulClassifier(RankingClassifier):
 
     @classmethod
     def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any]) -> Self:
-        """Return the learner that `state_dict` described."""
+        """Return the learner that `state_dict` described.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+        meta : dict
+            Both as `state_dict` returned them.
+
+        Returns
+        -------
+        learner
+
+        Raises
+        ------
+        BadSnapshot
+            An array is not there, or of another shape.
+        """
         model = cls(**{name: _unplain(value) for name, value in meta["params"].items()})
         model._seed = meta["seed"]
         model._adopt(

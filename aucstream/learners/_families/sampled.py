@@ -109,6 +109,10 @@ class SampledPairs(Learner):
         epochs : int
             >= 1.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         NonFiniteStep

@@ -46,6 +46,10 @@ class Windowed(Learner):
         epochs : int
             >= 1. Passes.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         NonFiniteStep
