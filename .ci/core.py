@@ -125,8 +125,7 @@ def check_refusals(folder: Path) -> None:
     for (extra, command), done in zip(commands, results, strict=True):
         assert (done.returncode, done.stdout) == (REFUSED, ""), (command, done)
         assert len(done.stderr.splitlines()) == 1, (command, done.stderr)
-        assert "pip install" in done.stderr, (command, done.stderr)
-        assert f"aucstream[{extra}]" in done.stderr, (command, done.stderr)
+        assert f'pip install "aucstream[{extra}]"' in done.stderr, (command, done.stderr)
     done = subprocess.run([sys.executable, "-I", "-c", "import aucstream.client"], capture_output=True, text=True)
     assert done.returncode == 1, done
     assert 'ModuleNotFoundError: aucstream.client needs httpx: pip install "aucstream[client]"' in done.stderr, done

@@ -46,6 +46,22 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra of the distribution, as a message names it.
+
+    Parameters
+    ----------
+    extra : str
+        Its name, such as "arrow".
+
+    Returns
+    -------
+    str
+        With quotes: shells read brackets as patterns.
+    """
+    return f'pip install "aucstream[{extra}]"'
+
+
 class Description(str):
     """A description of a rejected value; a message shows it without quotes."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-from aucstream.errors import InvalidParams
+from aucstream.errors import InvalidParams, pip_install
 
 # The modules that each extra installs, beside the core's; `pyproject.toml` has the distributions.
 EXTRAS: dict[str, tuple[str, ...]] = {
@@ -42,4 +42,4 @@ def require_extra(where: str, extra: str) -> None:
     missing = [module for module in EXTRAS[extra] if module not in UNAVAILABLE and find_spec(module) is None]
     if missing:
         packages = f"package{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-        raise InvalidParams(where, f'the {packages}, which pip install "aucstream[{extra}]" installs')
+        raise InvalidParams(where, f"the {packages}, which {pip_install(extra)} installs")

@@ -10,10 +10,12 @@ with Client("http://127.0.0.1:8000") as client:
 
 from __future__ import annotations
 
+from aucstream.errors import pip_install
+
 try:
     import httpx as _httpx  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError('aucstream.client needs httpx: pip install "aucstream[client]"', name="httpx") from error
+    raise ModuleNotFoundError(f"aucstream.client needs httpx: {pip_install('client')}", name="httpx") from error
 
 from aucstream.answers import (
     AucSummary,

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from aucstream.block import Floats
-from aucstream.errors import BadRow, InvalidParams
+from aucstream.errors import BadRow, InvalidParams, pip_install
 from aucstream.features.columns import Columns
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
@@ -67,9 +67,8 @@ def _pyarrow() -> Any:
             importlib.import_module(module)
         return importlib.import_module("pyarrow")
     except ImportError as error:
-        raise InvalidParams(
-            "data", "pyarrow, which reads Parquet and Arrow files: pip install aucstream[arrow]"
-        ) from error
+        expected = f"pyarrow, which reads Parquet and Arrow files: {pip_install('arrow')}"
+        raise InvalidParams("data", expected) from error
 
 
 class ArrowReader:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from aucstream.block import signs_of, weights_of
-from aucstream.errors import AucstreamError
+from aucstream.errors import AucstreamError, pip_install
 from aucstream.features.columns import Columns
 from aucstream_service.bodies.arrow_frames import (
     BATCH,
@@ -64,7 +64,7 @@ async def pyarrow() -> Any:
     try:
         return await asyncio.to_thread(_load)
     except ImportError:
-        expected = "application/json or application/x-ndjson; Arrow streams need pip install aucstream[arrow]"
+        expected = f"application/json or application/x-ndjson; Arrow streams need {pip_install('arrow')}"
         accept = {"Accept": "application/json, application/x-ndjson"}
         raise UnsupportedMedia("Content-Type", expected, ARROW.decode(), headers=accept) from None
 

@@ -1,4 +1,10 @@
-"""Messages of an Arrow IPC stream, cut from the parts of a body; what they declare is known before pyarrow reads them."""
+"""Messages of an Arrow IPC stream, cut from the parts of a body; what they declare is known before pyarrow reads them.
+
+The metadata is read here because pyarrow shows the rows and buffers of a message only after it has allocated them, and
+neither its `IpcReadOptions` nor its memory pools set a limit: for a body of 4 kB, pyarrow 26 allocates the 8 GiB that a
+buffer declares. A bound on the ratio would not do, since zstandard reaches 30,000, and the sizes at the beginning of
+compressed buffers are found only by the places that the metadata gives.
+"""
 
 from __future__ import annotations
 

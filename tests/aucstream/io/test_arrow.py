@@ -202,5 +202,5 @@ def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", missing)
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(InvalidParams, match=r"pip install aucstream\[arrow\]"):
+    with pytest.raises(InvalidParams, match=r'pip install "aucstream\[arrow\]"'):
         read(path, label="y")

@@ -334,7 +334,7 @@ def test_without_pyarrow_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for call in ("learn-many", "predict-many", "label-many"):
         document = problem(send(served, "arrow", call, b""), 415, "unsupported-media-type")
-        assert "pip install aucstream[arrow]" in document["detail"]
+        assert 'pip install "aucstream[arrow]"' in document["detail"]
 
 
 WHOLE = [
