@@ -18,7 +18,7 @@ from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.mapping import Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import AutoScale, scaling_of
-from aucstream.features.scaling.scaling import Scaling
+from aucstream.features.scaling.scaling import FIRST_RULES, RULES, Scaling
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
@@ -92,6 +92,8 @@ class Pipeline(RankingClassifier):
     True
     """
 
+    _rules = RULES  # of its scaling
+
     def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
         if calibration not in ("logistic", "none"):
             raise InvalidParams("Pipeline.calibration", "'logistic' | 'none'", calibration)
@@ -104,13 +106,15 @@ class Pipeline(RankingClassifier):
         self._reset()
 
     @classmethod
-    def from_spec(cls, spec: PipelineSpec | Mapping[str, Any]) -> Self:
+    def from_spec(cls, spec: PipelineSpec | Mapping[str, Any], rules: int = RULES) -> Self:
         """Return the model that a spec describes.
 
         Parameters
         ----------
         spec : PipelineSpec or mapping
             As the body of PUT /v1/models/{name}, without what the service adds.
+        rules : int
+            Those of the scaling, 1 for a model that an earlier version made: its rows give the bits they gave then.
 
         Returns
         -------
@@ -134,6 +138,7 @@ class Pipeline(RankingClassifier):
         model = cls(*steps, learner, calibration=spec.calibration)
         model._scaler_name = spec.scaler
         model._spec = spec
+        model._rules = rules
         model._reset()
         return model
 
@@ -179,7 +184,7 @@ class Pipeline(RankingClassifier):
             name = resolved = "none" if name == "auto" else name
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
-        scaling = scaling_of("standard+bounded" if name == "auto" else name)
+        scaling = scaling_of("standard+bounded" if name == "auto" else name, self._rules)
         self._stages = Stages(encoder, scaling, learner, resolved, mapping)
         self._adopt_stages()
 
@@ -452,6 +457,7 @@ class Pipeline(RankingClassifier):
             steps.append(map_of(map_meta["spec"]))
         model = cls(*steps, learner.clone(), calibration=meta["calibration"])
         model._scaler_name = meta["scaler"]
+        model._rules = meta["scaling"].get("rules", FIRST_RULES)
         if meta["spec"] is not None:
             model._spec = PipelineSpec.model_validate(meta["spec"])
         encoder, mapping = learner._encoder, None

@@ -41,7 +41,7 @@ class Stages:
     def _resolve(self, form: Form) -> None:
         if self.resolved is None:
             self.resolved = resolve_auto(form)
-            self.scaling = scaling_of(self.resolved)
+            self.scaling = scaling_of(self.resolved, self.scaling.rules)
 
     # -- blocks --------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from aucstream.block import Block, Floats, Form, Ints, joined
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.scaling.scalers import scaling_of
-from aucstream.features.scaling.scaling import Scaling
+from aucstream.features.scaling.scaling import FIRST_RULES, Scaling
 from aucstream.kernels.jit import RowCall
 from aucstream.kernels.rows import maps as kernel
 from aucstream.kernels.rows.finite import all_finite
@@ -344,7 +344,7 @@ class Mapped:
 
     def _fit(self, scaler: str | None) -> None:
         assert scaler is not None
-        fixed = self.warmup.fix(self.map, self.encoder, scaling_of(scaler))
+        fixed = self.warmup.fix(self.map, self.encoder, scaling_of(scaler, FIRST_RULES))
         self.learner._encoder.columns(fixed.features, learn=True)
 
     def score(self, block: Block) -> Floats:

@@ -13,7 +13,7 @@ from aucstream.errors import InvalidParams
 from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block, check_dicts, dict_block, frame_rows
-from aucstream.features.scaling.scaling import Norm, Scaling
+from aucstream.features.scaling.scaling import RULES, Norm, Scaling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,7 +203,14 @@ class Standardize(Scaler):
     them: one column of large numbers would flatten all others.) From its 20th value on a value enters
     cut at 10 deviations.
 
-    Memory: 64 bytes a column.
+    A value is emitted cut at max(10, sqrt(n + 30)) deviations from the mean, n the values of its column at the
+    last change: one that is itself among the n values of the estimates is no more than sqrt(n) from their mean.
+
+    Among its first 40 values a column forgets those beside which the next one would vanish (10^6 times as
+    large), up to 3 times; later too where it did not vary but for one value 100 times as far as the next. What
+    a learner of a `Pipeline` learned of them is forgotten with them.
+
+    Memory: 80 bytes a column.
     """
 
     def __init__(self, with_mean: bool = True) -> None:
@@ -277,7 +284,7 @@ def resolve_auto(form: Form) -> str:
     return "scale+bounded" if form is Form.CSR else "standard+bounded"
 
 
-def scaling_of(name: str) -> Scaling:
-    """Return the scaling that a spec names."""
+def scaling_of(name: str, rules: int = RULES) -> Scaling:
+    """Return the scaling that a spec names, by `Scaling.rules`."""
     standard, center, norm = SCALERS[name]
-    return Scaling(standard=standard, center=center, norm=norm)
+    return Scaling(standard=standard, center=center, norm=norm, rules=rules)

@@ -25,6 +25,7 @@ from aucstream.native.reader import Reader
 from aucstream.native.row_entry import ScaledRow
 
 Norm = Literal["none", "bounded", "l2"]
+FIRST_RULES, RULES = 1, 2  # the rules that a stored model keeps; those of a new one
 _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
 
 _FORWARD_ROW = RowCall(kernel.forward_row, bool, bool, int)
@@ -42,14 +43,20 @@ class Scaling:
         Subtract its mean first; sparse rows are never centred.
     norm : {"none", "bounded", "l2"}
         Divide the row by sqrt(k^2 + |x|^2) with k the typical norm, by |x|, or not.
+    rules : int
+        RULES: what was learned of a column whose estimates start anew is forgotten with them, and where no
+        norm bounds a row its standardised values are cut. FIRST_RULES: neither, as in models of version 1.
     """
 
-    def __init__(self, *, standard: bool, center: bool = True, norm: Norm = "none") -> None:
+    rules = FIRST_RULES  # of scalings that were pickled before there were others
+
+    def __init__(self, *, standard: bool, center: bool = True, norm: Norm = "none", rules: int = RULES) -> None:
+        self.rules = rules
         self.standard = standard
         self.center = center
         self.norm: Norm = norm
         self.s = np.zeros(kernel.SIZE)
-        self.columns = np.zeros((0, kernel.WIDE))
+        self.columns = np.zeros((0, kernel.WIDE if rules >= RULES else kernel.FIRST_WIDE))
         self._kind = _KINDS[norm]
         self._row = np.empty(0)
         self._undo = np.empty(kernel.SIZE)
@@ -73,7 +80,7 @@ class Scaling:
     def widen(self, width: int) -> None:
         """Make room for `width` columns."""
         if self.standard and width > len(self.columns):
-            grown = np.zeros((max(width, 2 * len(self.columns)), kernel.WIDE))
+            grown = np.zeros((max(width, 2 * len(self.columns)), self.columns.shape[1]))
             grown[: len(self.columns)] = self.columns
             self.columns = grown
 
@@ -155,15 +162,21 @@ class Scaling:
         ratio = np.ones(width)
         shift = np.zeros(width)
         growth = np.ones(width)
+        forgetful = np.zeros(width, dtype=np.bool_)
         if self.standard:
             kernel.observe_columns(row.indices, row.values, row.form is Form.CSR, kinds, self.columns, self.s)
-            kernel.change_columns(kinds, self.columns, self.s)
+            if self.rules >= RULES:
+                kernel.started_anew(self.columns, forgetful)
+            kernel.change_columns(self._kind, kinds, self.columns, self.s)
             new_mean, new_inv = self.columns[:, kernel.APPLIED_MEAN], self.columns[:, kernel.APPLIED_INV]
             both = (old_inv > 0.0) & (new_inv > 0.0)
             ratio[both] = old_inv[both] / new_inv[both]
             growth = np.maximum(ratio, 1.0)
             # a column that was emitted as its sign: that weight says nothing of its slope
             ratio[(old_inv > 0.0) != (new_inv > 0.0)] = 0.0
+            # one whose estimates forgot their values: in the units of the new ones the old have no bound
+            both &= ~forgetful
+            ratio[forgetful & (old_inv > 0.0)] = 0.0
             if centred:
                 shift[both] = (new_mean[both] - old_mean[both]) * old_inv[both]
         _, norms = self.forward(row, kinds)
@@ -181,6 +194,8 @@ class Scaling:
         def carry_rows(indptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
             z = val.copy()
             kernel.backward(indptr, idx, z, self.standard, centred, self._kind, kinds, old_mean, old_inv, old_k2)
+            if forgetful.any():
+                kernel.within(indptr, idx, z, forgetful, self.columns)
             out = np.empty(z.size)
             lengths = np.empty(indptr.size - 1)
             kernel.forward(
@@ -200,7 +215,7 @@ class Scaling:
             zeros = np.zeros(len(block))
             self.observe(block, zeros, zeros, kinds)
         if self.standard:
-            kernel.change_columns(kinds, self.columns, self.s)
+            kernel.change_columns(self._kind, kinds, self.columns, self.s)
         for block in blocks:
             for length in self.forward(block, kinds)[1].tolist():
                 kernel.observe_norm(length, self.s)
@@ -211,7 +226,7 @@ class Scaling:
 
     def copy(self) -> Scaling:
         """Return an independent copy."""
-        scaling = Scaling(standard=self.standard, center=self.center, norm=self.norm)
+        scaling = Scaling(standard=self.standard, center=self.center, norm=self.norm, rules=self.rules)
         scaling.s = self.s.copy()
         scaling.columns = self.columns.copy()
         return scaling
@@ -222,12 +237,14 @@ class Scaling:
         arrays = {"s": self.s.copy()}
         if self.standard:
             arrays["columns"] = self.columns[:width].copy()
-        return arrays, {"standard": self.standard, "center": self.center, "norm": self.norm}
+        meta = {"standard": self.standard, "center": self.center, "norm": self.norm}
+        return arrays, meta if self.rules == FIRST_RULES else {**meta, "rules": self.rules}
 
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Self:
         """Return the scaling that `state_dict` described."""
-        scaling = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"])
+        rules = meta.get("rules", FIRST_RULES)
+        scaling = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"], rules=rules)
         scaling.s = arrays["s"]
         if scaling.standard:
             scaling.columns = arrays["columns"]

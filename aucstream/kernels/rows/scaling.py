@@ -3,6 +3,8 @@
 `columns` (d, WIDE) float64, one line a column: layout below. SETTLED is the number of sparse rows whose
 absent entries (zeros) are already in the column's estimates. `kinds` (d,) uint8 says which columns are
 indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout below.
+
+Scaling by the first rules has `columns` (d, FIRST_WIDE): the last two entries, and what they are for, are not there.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ import math
 from aucstream.kernels.jit import jit
 from aucstream.kernels.rows.linear import norm
 
-COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV = range(8)
-WIDE = 8
+# APPLIED_COUNT: COUNT at the last change. APPLIED_REACH: standardised values are cut at it.
+COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV, APPLIED_COUNT, APPLIED_REACH = range(10)
+FIRST_WIDE = 8
+WIDE = 10
 ESTIMATES = 6  # the first of them; the rest is applied
 
 ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
@@ -29,6 +33,8 @@ TINY, VAST = 1e-250, 1e300  # where they neither underflow nor overflow
 HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
 RESTARTS = 3.0  # this often: a column may hold values of two scales. Each leaves a mark in COUNT:
 MARK = 2.0**-40
+ALONE = 1.5  # squared ranges: with less spread one value alone is far from all others, and it makes the range;
+FAR = 100.0  # the next one that differs from those others, but by 1 / FAR of that, tells that it was an outlier
 HUGE_NORM = 1e3  # ratio of two row norms that belong to different scales
 NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
@@ -38,10 +44,17 @@ EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square st
 
 
 @jit
+def lone(low, high, m2):
+    """Return whether one value of a column that has varied makes nearly all its spread."""
+    return m2 < ALONE * (high - low) * (high - low)
+
+
+@jit
 def enter(j, x, columns):
     """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow.
 
-    A young column forgets values so large that what comes now would vanish beside them.
+    A young column forgets values so large that what comes now would vanish beside them, and one that did not
+    vary but for one outlier forgets that.
     """
     young = 0.0 < columns[j, COUNT] < 2.0 * YOUNG
     if young and x != 0.0 and abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
@@ -54,6 +67,16 @@ def enter(j, x, columns):
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
+    if columns.shape[1] == WIDE and n >= 2.0 * YOUNG:
+        low, high = columns[j, LOW], columns[j, HIGH]
+        if lone(low, high, m2):
+            usual = low if mean - low < high - mean else high
+            marks = n - math.floor(n)
+            if x != usual and abs(x - usual) * FAR < high - low and marks < RESTARTS * MARK:
+                columns[j, COUNT] = 1.0 + marks + MARK
+                columns[j, MEAN] = columns[j, LOW] = columns[j, HIGH] = x
+                columns[j, M2] = 0.0
+                return
     delta = x - mean
     # Well within reach is told without a root and a division, which cost more than all the rest here.
     if n >= YOUNG and m2 > 0.0 and not (TINY < m2 < VAST and delta * delta * n < NEAR * m2):
@@ -86,12 +109,14 @@ def enter_all(j, val, start, step, scores, columns):
     m2 = columns[j, M2]
     low = columns[j, LOW]
     high = columns[j, HIGH]
+    forgets = columns.shape[1] == WIDE
     for i in range(scores.size):
         if math.isnan(scores[i]):
             continue
         x = val[start + i * step]
         delta = x - mean
-        if n >= 2.0 * YOUNG and TINY < m2 < VAST and delta * delta * n < NEAR * m2:
+        near = n >= 2.0 * YOUNG and TINY < m2 < VAST and delta * delta * n < NEAR * m2
+        if near and not (forgets and lone(low, high, m2)):
             mean += delta / (n + 1.0)
             m2 += delta * (x - mean)  # no more than three times what it was
             n += 1.0
@@ -216,8 +241,12 @@ def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s
 
 
 @jit
-def change_columns(kinds, columns, s):
+def change_columns(kind, kinds, columns, s):
     """Make the estimates the applied values; writes columns. O(d).
+
+    A value that is itself among the n values of its column's estimates is no more than sqrt(n) deviations
+    from their mean. Where no norm bounds the row, a value is cut at that, with the prior's values counted, but
+    not nearer than at CUT: no value weighs much more than all before it together.
 
     The prior variance of a column is its squared range times the mean, over columns, of variance over
     squared range: a column that was almost constant so far is not blown up, and nothing depends on
@@ -245,6 +274,10 @@ def change_columns(kinds, columns, s):
             continue
         columns[j, APPLIED_MEAN] = columns[j, MEAN]
         columns[j, APPLIED_INV] = 0.0
+        if columns.shape[1] == WIDE:
+            columns[j, APPLIED_COUNT] = columns[j, COUNT]
+            reach = max(CUT, math.sqrt(columns[j, COUNT] + PRIOR))
+            columns[j, APPLIED_REACH] = reach if kind == NO_NORM else EMITTED_LIMIT
         reach = columns[j, HIGH] - columns[j, LOW]
         if columns[j, M2] > 0.0 and reach > 0.0:
             variance = (columns[j, M2] + PRIOR * relative * reach * reach) / (columns[j, COUNT] + PRIOR)
@@ -272,7 +305,32 @@ def scaled(x, j, centred, kinds, columns):
             return -1.0
         return 0.0
     z = ((x - columns[j, APPLIED_MEAN]) if centred else x) * inverse
+    if columns.shape[1] == WIDE and columns[j, APPLIED_REACH] < EMITTED_LIMIT:
+        reach = columns[j, APPLIED_REACH]
+        origin = 0.0 if centred else columns[j, APPLIED_MEAN] * inverse
+        if abs(z - origin) > reach:
+            z = origin + math.copysign(reach, z - origin)
     return max(-EMITTED_LIMIT, min(EMITTED_LIMIT, z))
+
+
+@jit
+def started_anew(columns, out):
+    """Write to out (d,) which columns forgot their values since the applied values changed; 1 or 0.
+
+    Each time leaves a mark in COUNT, see `enter`.
+    """
+    for j in range(out.size):
+        before, now = columns[j, APPLIED_COUNT], columns[j, COUNT]
+        out[j] = before - math.floor(before) != now - math.floor(now)
+
+
+@jit
+def within(indptr, idx, z, forgetful, columns):
+    """Cut raw values of columns that started anew at those they had since; writes z."""
+    for k in range(indptr[indptr.size - 1]):
+        j = idx[k]
+        if forgetful[j]:
+            z[k] = max(columns[j, LOW], min(columns[j, HIGH], z[k]))
 
 
 @jit

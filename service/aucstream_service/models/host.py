@@ -31,7 +31,7 @@ from aucstream_service.models.recovery import Recovery
 from aucstream_service.models.registry import ModelRegistry
 from aucstream_service.models.retention import Retention
 from aucstream_service.models.snapshotter import Snapshotter
-from aucstream_service.models.spec import ModelSpec
+from aucstream_service.models.spec import ModelSpec, stored_spec
 from aucstream_service.models.warming import Warming, check_params
 from aucstream_service.settings import Settings
 from aucstream_service.storage.directory import DataDirectory
@@ -230,9 +230,10 @@ class ModelHost(ModelRegistry):
     ) -> Model:
         now, seed = self.clock(), secrets.randbits(31)
         seq = 0 if state is None else int(state[1]["seq"])
-        model = Model(commands.ModelRecord(0, name, canonical, now, seq, seed))
+        stored = stored_spec(canonical)
+        model = Model(commands.ModelRecord(0, name, stored, now, seq, seed))
         number = await self.submit(
-            commands.CreateModel(name, canonical, now, seed, base, seq, replaces, model.spec.pending)
+            commands.CreateModel(name, stored, now, seed, base, seq, replaces, model.spec.pending)
         )
         assert isinstance(number, int)
         model.number = number

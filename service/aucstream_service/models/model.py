@@ -26,7 +26,7 @@ from aucstream_service.journal.row_batch import RowBatch
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.evaluation import Evaluation, part
 from aucstream_service.models.queued import BLOCK, FEW, Learned, PriorPrediction, QueuedRows, queued_replay
-from aucstream_service.models.spec import ModelSpec, etag_of
+from aucstream_service.models.spec import ModelSpec, etag_of, read_stored
 
 STATE_FORMAT = 1
 
@@ -38,11 +38,11 @@ class Model:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
-        self.spec = ModelSpec.model_validate_json(record.spec)
+        self.spec, rules = read_stored(record.spec)
         self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
         self.etag = etag_of(self.canonical)
         self.calibrated = self.spec.calibration != "none"
-        self.pipeline: Pipeline = Pipeline.from_spec(self.spec.pipeline(record.seed))
+        self.pipeline: Pipeline = Pipeline.from_spec(self.spec.pipeline(record.seed), rules)
         self.evaluation = Evaluation(self.spec.evaluation.window)
         self.kind: RowKind | None = None  # form of the rows accepted so far
         self.seq = 0  # last applied event

@@ -21,7 +21,7 @@ from aucstream_service.models.counts import Counts
 from aucstream_service.models.model import Model, unpacked
 from aucstream_service.models.registry import ModelRegistry, SetAside
 from aucstream_service.models.snapshots import Archive
-from aucstream_service.models.spec import ModelSpec
+from aucstream_service.models.spec import read_stored
 from aucstream_service.models.warming import Warming
 
 log = logging.getLogger("aucstream")
@@ -62,7 +62,7 @@ class Recovery:
         registry.to_load = len(records)
         for record in records:
             try:  # warm first, or it would compile on the loop
-                await self._warming.warm_up(ModelSpec.model_validate_json(record.spec))
+                await self._warming.warm_up(read_stored(record.spec)[0])
                 registry.models[record.name] = await self._load(record)
             except apsw.Error as error:
                 raise unreadable(directory.journal, error) from error

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from aucstream.constraints import Rule, Size, SizeKind, rules_of
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
+from aucstream.features.scaling.scaling import FIRST_RULES, RULES
 from aucstream.pipeline import PipelineSpec
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.steps import ENCODERS
@@ -64,6 +65,21 @@ class ModelSpec(PipelineSpec):
     def canonical(self) -> str:
         """Return the one JSON text of this spec: defaults filled in, names sorted, 1.0 as 1."""
         return json.dumps(_plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+RULES_KEY = "rules"  # in the stored text alone: what a model's scaling does is settled when it is created
+
+
+def stored_spec(canonical: str, rules: int = RULES) -> str:
+    """Return what the registry keeps of a new model: its spec, and the rules of its scaling."""
+    return json.dumps({**json.loads(canonical), RULES_KEY: rules}, sort_keys=True, separators=(",", ":"))
+
+
+def read_stored(text: str) -> tuple[ModelSpec, int]:
+    """Return spec and rules from the registry's text; one that names no rules is from before there were others."""
+    document = json.loads(text)
+    rules = document.pop(RULES_KEY, FIRST_RULES)
+    return ModelSpec.model_validate_json(json.dumps(document)), rules
 
 
 def etag_of(canonical: str) -> str:
