@@ -21,7 +21,10 @@ class OnlineLogistic(Univariate):
     Parameters
     ----------
     eta0 : float, default=16.0
-        In (0, inf). Step eta_t = eta0 / sqrt(t); the default is for rows of norm 1.
+        In (0, inf). Step eta0 / sqrt(t); the default is for rows of norm 1.
+    eta_min : float, default=0.0
+        In [0, inf). No step is shorter, so that a stream that changes is followed for ever: .1 to 1 where it does. On
+        a stream that does not change the last weights then wander, and rank a little worse.
     lam : float, default=0.0
         In [0, inf). Penalty lam/2 |w|^2; the intercept has none.
     intercept : bool, default=True
@@ -34,7 +37,7 @@ class OnlineLogistic(Univariate):
     -----
     With r = 1/(1 + exp(-w'x - b)) - [y > 0]::
 
-        w -= eta_t (r x + lam w),  b -= eta_t r
+        eta_t = max(eta_min, eta0 / sqrt(t)),  w -= eta_t (r x + lam w),  b -= eta_t r
 
     The output is the last w and b. Time O(nnz) a row, memory 8 bytes a feature.
 
@@ -58,19 +61,21 @@ class OnlineLogistic(Univariate):
     """
 
     eta0: Annotated[float, Gt(0)] = 16.0
+    eta_min: Annotated[float, Ge(0)] = 0.0
     lam: Annotated[float, Ge(0)] = 0.0
     intercept: bool = True
     kappa: Annotated[float | None, Gt(0)] = None
 
-    _steps_and_penalties = frozenset({"eta0", "lam"})
+    _steps_and_penalties = frozenset({"eta0", "eta_min", "lam"})
 
     def _kernel_args(self) -> tuple[float, ...]:
-        return LOGISTIC, self.eta0, self.lam, 0.0, self.intercept, self.kappa or 0.0
+        return LOGISTIC, self.eta0, self.eta_min, self.lam, 0.0, self.intercept, self.kappa or 0.0
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"lam": 0.01, "intercept": False}
+        yield {"eta_min": 0.5}
 
     @classmethod
     def _extreme_params(cls) -> Iterator[dict[str, Any]]:

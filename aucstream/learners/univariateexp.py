@@ -78,7 +78,7 @@ class UnivariateExp(Univariate):
 
     def _kernel_args(self) -> tuple[float, ...]:
         clip = min(self.clip, LARGEST_EXPONENT)
-        return EXPONENTIAL, self.eta0, self.lam, clip, self.intercept, self.kappa or 0.0
+        return EXPONENTIAL, self.eta0, 0.0, self.lam, clip, self.intercept, self.kappa or 0.0
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -39,7 +39,7 @@ def slope(loss, s, y, positive, negative, clip):
 
 
 @jit
-def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept, kappa):
+def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, eta_min, lam, clip, intercept, kappa):
     """One update of w = scale v and b; writes v, scalars, ledger.
 
     Returns the score before it; NaN where the row was skipped.
@@ -59,6 +59,8 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
     else:  # `slope` has the classes' shares
         effective = by_class(ledger, y, weight, positive, negative)
     eta = effective * eta0 / math.sqrt(scalars[STEPS] + 1.0)
+    if eta_min > 0.0:
+        eta = max(eta, effective * eta_min)
     if lam > 0.0:
         eta = min(eta, LARGEST_SHRINK / lam)
     scale = scalars[SCALE] * (1.0 - eta * lam)
@@ -85,7 +87,7 @@ def step(v, scalars, ledger, idx, x, y, weight, loss, eta0, lam, clip, intercept
 
 
 @jit
-def score_row(v, scalars, ledger, idx, x, loss, eta0, lam, clip, intercept, kappa):
+def score_row(v, scalars, ledger, idx, x, loss, eta0, eta_min, lam, clip, intercept, kappa):
     """Return the score of a row; changes nothing."""
     return scalars[SCALE] * dot(idx, x, v) + scalars[INTERCEPT]
 

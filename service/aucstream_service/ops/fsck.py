@@ -194,6 +194,10 @@ class Check:
             return f"snapshot {newer} cannot be made again from {older}: {error}"
         arrays, meta = model.state()
         saved, saved_meta = archive.read(record.model, newer)
+        versions = saved_meta.get("versions")
+        read = Model(record)
+        read.restore(saved, saved_meta)
+        saved_meta = read.state()[1]  # in the words of this version, which may know more parameters
         same = (
             model.seq == newer
             and arrays.keys() == saved.keys()
@@ -201,9 +205,7 @@ class Check:
             and {**meta, "versions": 0} == {**saved_meta, "versions": 0}
         )
         if not same:
-            damage.append(
-                f"snapshot {newer} is not what a replay from {older} gives (versions {saved_meta.get('versions')})"
-            )
+            damage.append(f"snapshot {newer} is not what a replay from {older} gives (versions {versions})")
         return "equal" if same else "differs"
 
 

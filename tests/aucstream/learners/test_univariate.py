@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.univariate import OnlineLogistic as PlainLogistic
 from reference.univariate import UnivariateExp as PlainExp
+from sklearn.metrics import roc_auc_score
 
 from aucstream import OnlineLogistic, UnivariateExp
 from aucstream.kernels.weights import univariate as kernel
@@ -21,6 +22,7 @@ from .real import a9a_auc
 VARIANTS: dict[str, tuple[type, type, dict[str, Any]]] = {
     "logistic": (OnlineLogistic, PlainLogistic, {}),
     "logistic-shrunk": (OnlineLogistic, PlainLogistic, {"lam": 0.02, "eta0": 1.0}),
+    "logistic-floor": (OnlineLogistic, PlainLogistic, {"eta0": 2.0, "eta_min": 0.3}),
     "logistic-capped": (OnlineLogistic, PlainLogistic, {"lam": 0.5, "intercept": False}),
     "logistic-literal": (OnlineLogistic, PlainLogistic, {"kappa": 3.0, "eta0": 1e-3, "lam": 1.0}),
     "exp": (UnivariateExp, PlainExp, {}),
@@ -163,3 +165,15 @@ class TestCitizen:
 
     def test_rescaled(self, kind: type, params: dict[str, Any]) -> None:
         agreement.check_rescaled(lambda: kind(**params))
+
+
+def test_a_floor_of_the_step_follows_a_stream_that_turns_around() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40_000, 3))
+    y = X[:, 0] + 0.5 * random.normal(size=40_000) > 0.0
+    y[30_000:] = ~y[30_000:]
+    after = {}
+    for eta_min in (0.0, 0.5):
+        scores = OnlineLogistic(eta0=2.0, eta_min=eta_min).engine.learn_array(X, y)
+        after[eta_min] = roc_auc_score(y[30_500:31_000], scores[30_500:31_000])
+    assert after[0.5] > 0.9 > 0.5 > after[0.0]

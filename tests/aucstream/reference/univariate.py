@@ -23,15 +23,16 @@ def sigmoid(s: float) -> float:
 
 
 class Univariate:
-    """w -= om' eta0/sqrt(t) (r x/kappa_t^2 + lam w), b -= om' eta0/sqrt(t) r, r the loss's slope in the score.
+    """w -= om' eta_t (r x/kappa_t^2 + lam w), b -= om' eta_t r, r the loss's slope in the score.
 
-    t += 1 first, from the first row on; the slope is that at s = w'x + b of the shortened row. Output: the
-    last w and b, score w'x + b. om = 0 changes nothing at all. om' eta0/sqrt(t) is at most 1/(2 lam) (ours):
-    a step beyond 1/lam would turn the weights around.
+    eta_t = max(eta_min, eta0/sqrt(t)), t += 1 first, from the first row on; the slope is that at s = w'x + b of the
+    shortened row. Output: the last w and b, score w'x + b. om = 0 changes nothing at all. om' eta_t is at most
+    1/(2 lam) (ours): a step beyond 1/lam would turn the weights around.
     """
 
-    def __init__(self, eta0: float, lam: float, intercept: bool, kappa: float | None) -> None:
+    def __init__(self, eta0: float, eta_min: float, lam: float, intercept: bool, kappa: float | None) -> None:
         self.eta0 = eta0
+        self.eta_min = eta_min
         self.lam = lam
         self.intercept = intercept
         self.scale = RowScale(kappa)
@@ -65,7 +66,7 @@ class Univariate:
         x = factor * x
         self.t += 1
         self.classes.add(y, weight)
-        eta = self._counted(y, weight) * self.eta0 / math.sqrt(self.t)
+        eta = self._counted(y, weight) * max(self.eta_min, self.eta0 / math.sqrt(self.t))
         if self.lam > 0.0:
             eta = min(eta, 0.5 / self.lam)
         r = self._slope(float(self.w @ x) + self.b, y, weight)
@@ -87,9 +88,14 @@ class OnlineLogistic(Univariate):
     """r = sigmoid(w'x + b) - [y > 0]."""
 
     def __init__(
-        self, eta0: float = 16.0, lam: float = 0.0, intercept: bool = True, kappa: float | None = None
+        self,
+        eta0: float = 16.0,
+        lam: float = 0.0,
+        intercept: bool = True,
+        kappa: float | None = None,
+        eta_min: float = 0.0,
     ) -> None:
-        super().__init__(eta0, lam, intercept, kappa)
+        super().__init__(eta0, eta_min, lam, intercept, kappa)
 
     def _slope(self, s: float, y: float, weight: float) -> float:
         return sigmoid(s) - float(y > 0)
@@ -112,7 +118,7 @@ class UnivariateExp(Univariate):
         intercept: bool = True,
         kappa: float | None = None,
     ) -> None:
-        super().__init__(eta0, lam, intercept, kappa)
+        super().__init__(eta0, 0.0, lam, intercept, kappa)
         self.clip = clip
         self.n_pos = self.n_neg = 0.0
 
