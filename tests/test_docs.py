@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from aucstream.cli.commands import app
+from aucstream.registry import LEARNERS
 from aucstream_service.settings import Settings
 from tests.data import ROOT
 from tests.service.running import Local
@@ -187,3 +188,9 @@ def test_the_walks_of_the_architecture_stop_at_files():
 def test_every_page_for_users_is_named_in_the_readme():
     readme = (ROOT / "README.md").read_text()
     assert [name for name in names(PAGES[1:]) if f"({name})" not in readme] == []
+
+
+def test_every_learner_has_one_line_in_the_page_of_learners():
+    table = (ROOT / "docs" / "learners.md").read_text().split("## All learners\n")[1]
+    lines = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", table)
+    assert sorted(lines) == sorted(entry.class_name for entry in LEARNERS.values())
