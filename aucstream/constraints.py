@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from aucstream.errors import InvalidParams
 
@@ -78,7 +78,6 @@ class InfinityAllowed:
 
 
 SizeKind = Literal["buffered rows", "warm-up rows", "directions", "features", "columns", "names", "bits"]
-SIZE_KINDS: tuple[SizeKind, ...] = get_args(SizeKind)
 
 
 @dataclass(frozen=True, slots=True)

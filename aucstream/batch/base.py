@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from aucstream.batch.pairs import Pairs, matrix_of
 from aucstream.block import Block, Floats, signs_of
 from aucstream.constraints import rules_of
 from aucstream.errors import InvalidBlock, NotConverged
-from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
+from aucstream.exclusive import Gate, exclusive, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels import ledger
-from aucstream.kernels.auc.calibration import probabilities
+from aucstream.learners._base.calibrated import CalibratedModel
 from aucstream.metrics.platt import refit
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 LARGEST = 1e140  # of a value: sums of squares stay finite
 
@@ -49,7 +46,7 @@ class Solution:
     bound: float
 
 
-class BatchRanker(Exclusive, abc.ABC):
+class BatchRanker(CalibratedModel):
     """Array estimator that minimises a pairwise objective over all rows at once.
 
     Subclasses are keyword-only dataclasses of their parameters, checked at construction and at assignment.
@@ -177,7 +174,7 @@ class BatchRanker(Exclusive, abc.ABC):
         InvalidBlock
             A number is not finite, or there are more columns than were fitted.
         """
-        p = self.probabilities(self.decision_function(X))
+        p = self._probabilities(self.decision_function(X))
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> np.ndarray:
@@ -197,7 +194,7 @@ class BatchRanker(Exclusive, abc.ABC):
         InvalidBlock
             A number is not finite, or there are more columns than were fitted.
         """
-        return self.probabilities(self.decision_function(X)) > 0.5
+        return self._probabilities(self.decision_function(X)) > 0.5
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the calibrated probability (n,) of each score (n,).
@@ -211,9 +208,7 @@ class BatchRanker(Exclusive, abc.ABC):
         ndarray (n,)
             Of the positive class.
         """
-        out = np.empty(len(scores))
-        probabilities(self._ledger, np.ascontiguousarray(scores, dtype=np.float64), out)
-        return out
+        return self._probabilities(scores)
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -242,16 +237,6 @@ class BatchRanker(Exclusive, abc.ABC):
         """Value of the objective that the last fit reached; 0 with one class only."""
         return self._solution.objective
 
-    @property
-    def examples(self) -> int:
-        """Rows fitted."""
-        return int(self._ledger[ledger.ROWS])
-
-    @property
-    def positives(self) -> int:
-        """Positive rows fitted."""
-        return int(self._ledger[ledger.POSITIVES])
-
     # -- snapshots -----------------------------------------------------------------------------------
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
@@ -262,7 +247,7 @@ class BatchRanker(Exclusive, abc.ABC):
         arrays : dict of ndarray
             By name.
         meta : dict
-            All else, as JSON can say it: class, parameters, encoder.
+            All else, as JSON can say it: class, parameters, how the fit ended.
         """
         solution = self._solution
         arrays: snapshot.Arrays = {"weights": solution.weights.copy(), "ledger": self._ledger.copy()}
@@ -290,29 +275,3 @@ class BatchRanker(Exclusive, abc.ABC):
         model._solution = Solution(arrays["weights"], *meta["fit"])
         model._ledger = arrays["ledger"]
         return model
-
-    @lock_free
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one safetensors file, versioned; `aucstream.from_bytes` reads it.
-
-        Returns
-        -------
-        bytes
-            For `aucstream.from_bytes`.
-        """
-        return snapshot.pack(*self.state_dict())
-
-    @lock_free
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file that `aucstream.load` reads; an existing file is replaced at once.
-
-        Parameters
-        ----------
-        path : str or path
-
-        Raises
-        ------
-        OSError
-            The file cannot be written; an existing one is as it was.
-        """
-        snapshot.write(path, self.to_bytes())

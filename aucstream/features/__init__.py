@@ -33,18 +33,7 @@ _HOMES = {
     "Vocabulary": "encoding.vocabulary",
 }
 
-__all__ = [
-    "AutoScale",
-    "BoundedNorm",
-    "Hashing",
-    "KMeansNystroem",
-    "RandomFourier",
-    "RandomNetwork",
-    "RandomThresholds",
-    "Standardize",
-    "UnitNorm",
-    "Vocabulary",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

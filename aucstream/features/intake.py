@@ -182,18 +182,6 @@ def named_block(
     return Block(*rows, _NONE if y is None else y, _NONE if weights is None else weights, encoder.width, Form.NAMED)
 
 
-def frame_block(
-    encoder: Encoder,
-    X: pd.DataFrame,
-    y: Floats | None = None,
-    weights: Floats | None = None,
-    *,
-    learn: bool,
-) -> Block:
-    """Return the block of a data frame: named rows; NaN, NaT and NA are missing."""
-    return dict_block(encoder, frame_rows(X), y, weights, learn=learn)
-
-
 def frame_rows(X: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return the rows of a frame as dicts, missing cells left out; infinity stays and is refused later."""
     if not hasattr(X, "columns") or not hasattr(X, "isna"):

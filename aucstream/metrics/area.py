@@ -20,9 +20,9 @@ from aucstream.metrics.base import (
     curve,
     delong_error,
     drained,
+    interval_of,
     label_of,
     labels_array,
-    quantile_of,
     score_of,
     scores_array,
 )
@@ -210,11 +210,7 @@ class Area(Exclusive):
         (float, float)
             Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
-        half = quantile_of("AUC.interval", level) * self.standard_error()
-        if math.isnan(half):
-            return math.nan, math.nan
-        auc = self.get()
-        return max(0.0, auc - half), min(1.0, auc + half)
+        return interval_of("AUC.interval", level, self.get(), self.standard_error())
 
     def roc(self) -> Roc:
         """Return (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.

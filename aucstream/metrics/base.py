@@ -99,11 +99,14 @@ def checked_window(where: str, window: object) -> int:
     return int(window)
 
 
-def quantile_of(where: str, level: float) -> float:
-    """Return the normal quantile z such that (-z, z) has probability `level`."""
+def interval_of(where: str, level: float, estimate: float, error: float, least: float = 0.0) -> tuple[float, float]:
+    """Return the normal interval of a level about an estimate, cut at `least` and 1; NaN where there is no error."""
     if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
         raise InvalidParams(f"{where}.level", "a number in (0, 1)", level)
-    return NormalDist().inv_cdf(0.5 + level / 2.0)
+    half = NormalDist().inv_cdf(0.5 + level / 2.0) * error
+    if math.isnan(half):
+        return math.nan, math.nan
+    return max(least, estimate - half), min(1.0, estimate + half)
 
 
 def delong_error(of_pos: float, of_neg: float, n_pos: float, n_neg: float) -> float:

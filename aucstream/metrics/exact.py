@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aucstream.metrics.base import Roc, curve, delong_error, quantile_of
+from aucstream.metrics.base import Roc, curve, delong_error, interval_of
 
 Floats = NDArray[np.float64]
 
@@ -33,10 +33,7 @@ class AreaEstimate:
         (float, float)
             Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
-        reach = quantile_of("AreaEstimate", level) * self.standard_error
-        if math.isnan(reach):
-            return math.nan, math.nan
-        return max(0.0, self.auc - reach), min(1.0, self.auc + reach)
+        return interval_of("AreaEstimate", level, self.auc, self.standard_error)
 
 
 def area(signs: Floats, scores: Floats) -> AreaEstimate:

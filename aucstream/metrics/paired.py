@@ -20,9 +20,9 @@ from aucstream.metrics.base import (
     checked_window,
     curve,
     drained,
+    interval_of,
     label_of,
     labels_array,
-    quantile_of,
     score_of,
     scores_array,
     state_array,
@@ -226,10 +226,7 @@ class PairedAUC(Exclusive):
         (float, float)
             Lower and upper end of the difference; NaN both until the metric is ready.
         """
-        half = quantile_of("PairedAUC.interval", level) * self.standard_error()
-        if math.isnan(half):
-            return math.nan, math.nan
-        return max(-1.0, self.difference - half), min(1.0, self.difference + half)
+        return interval_of("PairedAUC.interval", level, self.difference, self.standard_error(), -1.0)
 
     def roc(self) -> tuple[Roc, Roc]:
         """Return the curves of the first and of the second score, each as `AUC.roc`.

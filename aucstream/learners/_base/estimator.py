@@ -20,21 +20,16 @@ from aucstream.exclusive import exclusive, lock_free
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block, check_dicts, frame_rows, is_sparse
-from aucstream.kernels.auc.calibration import probabilities
 from aucstream.kernels.ledger import (
     CAL_INTERCEPT,
     CAL_ON,
     CAL_RMS2,
     CAL_SLOPE,
-    POSITIVES,
-    ROWS,
 )
 from aucstream.learners._base.engine import Engine, row_count
 from aucstream.learners._base.one_row import RowClassifier
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     import pandas as pd
 
 
@@ -50,18 +45,6 @@ class RankingClassifier(RowClassifier):
     @abc.abstractmethod
     def _score(self, block: Block) -> Floats:
         """Return the scores (n,) of a block."""
-
-    @abc.abstractmethod
-    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta) from which the model can be made again.
-
-        Returns
-        -------
-        arrays : dict of ndarray
-            By name.
-        meta : dict
-            All else, as JSON can say it: class, parameters, encoder.
-        """
 
     @classmethod
     @abc.abstractmethod
@@ -328,22 +311,6 @@ class RankingClassifier(RowClassifier):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def _probabilities(self, scores: Floats) -> Floats:
-        """Return the calibrated probability (n,) of each score (n,)."""
-        out = np.empty(len(scores))
-        probabilities(self._ledger, np.ascontiguousarray(scores, dtype=np.float64), out)
-        return out
-
-    @property
-    def examples(self) -> int:
-        """Rows learned."""
-        return int(self._ledger[ROWS])
-
-    @property
-    def positives(self) -> int:
-        """Positive rows learned."""
-        return int(self._ledger[POSITIVES])
-
     @property
     def _calibration_line(self) -> tuple[float, float] | None:
         """(slope, intercept) of the log odds on the score; None until both classes were seen."""
@@ -358,32 +325,3 @@ class RankingClassifier(RowClassifier):
         if not isinstance(self._encoder, Vocabulary):
             raise InvalidParams("weights", "an encoder that keeps names", type(self._encoder).__name__)
         return self._encoder.names
-
-    # -- snapshots -------------------------------------------------------------------------------
-
-    @lock_free
-    def to_bytes(self) -> bytes:
-        """Return the whole model as the bytes of one versioned safetensors file.
-
-        Returns
-        -------
-        bytes
-            For `aucstream.from_bytes`. A model made from them goes on to the same bits.
-        """
-        return snapshot.pack(*self.state_dict())
-
-    @lock_free
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file that `aucstream.load` reads.
-
-        Parameters
-        ----------
-        path : str or path
-            An existing file is replaced as a whole.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written; an existing one is as it was.
-        """
-        snapshot.write(path, self.to_bytes())

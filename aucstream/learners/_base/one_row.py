@@ -1,6 +1,6 @@
 """The public methods of one row, for learners and `Pipeline`: a compiled call, and what is done where it refuses.
 
-A subclass gives `_encoder`, `_ledger`, `_learn_row`, `_score_row` and `_new_entry`.
+A subclass gives `_encoder`, `_learn_row`, `_score_row` and `_new_entry`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from river import base
 
 from aucstream.block import NEGATIVE, POSITIVE, Floats, Ints, sign_of, weight_of
 from aucstream.errors import InvalidBlock, NonFiniteStep
-from aucstream.exclusive import Exclusive, exclusive, lock_free
+from aucstream.exclusive import exclusive, lock_free
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.kernels.auc.calibration import probability
 from aucstream.kernels.jit import RowCall
+from aucstream.learners._base.calibrated import CalibratedModel
 from aucstream.metrics.probabilities import Blank, ScoredProbabilities
 from aucstream.native.dicts import NEXT_COLUMN, NO_LIMIT
 from aucstream.native.row_entry import NO_ENTRY, RowEntry
@@ -26,7 +27,7 @@ from aucstream.native.row_entry import NO_ENTRY, RowEntry
 _PROBABILITY = RowCall(probability, float)
 
 
-class RowClassifier(Exclusive, base.MiniBatchClassifier):
+class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
     """Binary classifier of dicts that ranks.
 
     Threads may share a model. Its public methods run one at a time, but for those of one row: these are one compiled
@@ -34,7 +35,6 @@ class RowClassifier(Exclusive, base.MiniBatchClassifier):
     """
 
     _encoder: Encoder
-    _ledger: Floats
     _generation: object = None  # another as soon as the calls of one row are out of date
     _entry: RowEntry = NO_ENTRY
 

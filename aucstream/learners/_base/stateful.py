@@ -123,18 +123,10 @@ class StatefulClassifier(RankingClassifier):
         return self._random and self.seed is None  # type: ignore[attr-defined]
 
     @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}
-
-    @classmethod
     def _extreme_params(cls) -> Iterator[dict[str, Any]]:
         """Yield parameters whose steps are far too long, for the tests."""
         for name in sorted(cls._steps_and_penalties):
             yield {name: 1e6}
-
-    @classmethod
-    def _unit_test_skips(cls) -> set[str]:
-        return set()
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -106,9 +105,6 @@ class Handler(logging.Handler):
     def flush(self) -> None:
         """Wait for the queue."""
         self.sink.flush()
-
-
-Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def place_of(error: BaseException) -> str:
