@@ -35,7 +35,7 @@ from aucstream_service.errors.problems import CONTENT_TYPE, log_text, problem_of
 from aucstream_service.errors.refusal_text import of_pydantic
 from aucstream_service.http.access import Watch
 from aucstream_service.http.query import known_query
-from aucstream_service.http.request_context import exchange_of
+from aucstream_service.http.request_context import context_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.settings import Settings
 from aucstream_service.storage.directory import DataDirectory
@@ -104,18 +104,18 @@ class Service(FastAPI):
             await super().__call__(scope, receive, send)
 
     async def _unrouted(self, request: Request, error: Exception) -> Response:
-        exchange = exchange_of(request.scope)
+        context = context_of(request.scope)
         allowed: set[str] = set()
         for route in self._places:
-            if route.path_regex.match(exchange.path):
+            if route.path_regex.match(context.path):
                 allowed |= set(route.methods or ())
         if "GET" in allowed:
             allowed.add("HEAD")
         if allowed:
             allowed.add("OPTIONS")
-        if exchange.method == "OPTIONS" and allowed:
+        if context.method == "OPTIONS" and allowed:
             return Response(status_code=204, headers={"Allow": ", ".join(sorted(allowed))})
-        return _problem(unrouted(exchange, allowed), request)
+        return _problem(unrouted(context, allowed), request)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI 3.1 document."""
@@ -133,7 +133,7 @@ class Service(FastAPI):
 
 
 def _problem(error: BaseException, request: Request) -> Response:
-    status, body, headers = problem_of(error, exchange_of(request.scope).request_id.decode())
+    status, body, headers = problem_of(error, context_of(request.scope).request_id.decode())
     return Response(body, status, dict(headers), CONTENT_TYPE.decode())
 
 

@@ -25,49 +25,49 @@ class Bodies:
         self.settings = settings
         self.limits = limits
 
-    async def array(self, exchange: RequestContext) -> list[Line]:
+    async def array(self, context: RequestContext) -> list[Line]:
         """Return the rows of a JSON array."""
-        raws = raw_list(await exchange.body(self.settings.max_body_bytes))
+        raws = raw_list(await context.body(self.settings.max_body_bytes))
         if len(raws) > self.settings.max_rows:
             raise BodyTooLarge("body", f"at most {self.settings.max_rows} rows (NDJSON has no limit)", len(raws))
-        exchange.rows = len(raws)
+        context.rows = len(raws)
         return [(-1 - row, raw) for row, raw in enumerate(raws)]  # below 0: an array's row
 
-    async def lines(self, exchange: RequestContext, call: Call) -> Parts:
+    async def lines(self, context: RequestContext, call: Call) -> Parts:
         """Yield the rows of NDJSON, some at a time."""
         reader = LineReader(self.settings.max_line_bytes, accepts(call, self.limits))
-        async for chunk in exchange.chunks():
+        async for chunk in context.chunks():
             for part in reader.feed(chunk):
-                exchange.rows += len(part)
+                context.rows += len(part)
                 yield part
                 await asyncio.sleep(0)
         for part in reader.end():
-            exchange.rows += len(part)
+            context.rows += len(part)
             yield part
 
-    async def arrow(self, exchange: RequestContext, pa: Any, call: Call) -> Parts:
+    async def arrow(self, context: RequestContext, pa: Any, call: Call) -> Parts:
         """Yield the rows of an Arrow stream, some at a time."""
         settings = self.settings
         limits = Limits(settings.max_body_bytes, settings.max_rows, settings.max_line_bytes)
         batches = Batches(pa, limits, self.limits, call)
-        async for chunk in exchange.chunks():
+        async for chunk in context.chunks():
             async for batch in batches.feed(chunk):
-                exchange.rows += len(batch)
+                context.rows += len(batch)
                 for part in batch.parts():
                     yield part
                     await asyncio.sleep(0)
-            exchange.hold_only(batches.size)
+            context.hold_only(batches.size)
         batches.end()
 
 
-def form_and_skip(exchange: RequestContext) -> tuple[bytes, bool]:
+def form_and_skip(context: RequestContext) -> tuple[bytes, bool]:
     """Return the media type of a body, and whether its bad lines are skipped (`?on_error=abort|skip`)."""
     value = "abort"
-    if exchange.query:
-        value = checked_query(exchange.query, ("on_error",)).get("on_error", "abort")
+    if context.query:
+        value = checked_query(context.query, ("on_error",)).get("on_error", "abort")
     if value not in ("abort", "skip"):
         raise InvalidQuery("on_error", "abort or skip", value)
-    form = exchange.require(JSON, NDJSON, ARROW)
+    form = context.require(JSON, NDJSON, ARROW)
     if value == "skip" and form == JSON:
         raise InvalidQuery("on_error", "abort: a JSON array is taken whole or not at all", "skip")
     return form, value == "skip"

@@ -35,20 +35,20 @@ MODELS_URL = MODELS.encode()
 class OneRowCall:
     """A hot call of one row whose head was accepted; a `gate.Call`."""
 
-    __slots__ = ("_call", "_edge", "_exchange", "_model")
+    __slots__ = ("_call", "_context", "_edge", "_model")
 
-    def __init__(self, edge: Edge, exchange: RequestContext, model: Model, call: OneCall) -> None:
+    def __init__(self, edge: Edge, context: RequestContext, model: Model, call: OneCall) -> None:
         self._edge = edge
-        self._exchange = exchange
+        self._context = context
         self._model = model
         self._call = call
         edge.watch.in_flight += 1
 
     def serve(self, body: bytes, connection: Connection) -> None:
         """Answer by `connection.answer`, now or when the journal has decided."""
-        self._exchange.bytes_in = len(body)
+        self._context.bytes_in = len(body)
         try:
-            answer = self._call(self._exchange, self._model, body)
+            answer = self._call(self._context, self._model, body)
         except Exception as error:
             self._refuse(connection, error)
             return
@@ -63,7 +63,7 @@ class OneRowCall:
 
     def abandon(self) -> None:
         """Take note that the client left before the body was complete."""
-        self._edge.watch.ended(self._exchange)
+        self._edge.watch.ended(self._context)
 
     def _decided(self, connection: Connection, answer: Callable[[Any], Answer], outcome: asyncio.Future[Any]) -> None:
         try:
@@ -78,15 +78,15 @@ class OneRowCall:
     def _refuse(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, AucstreamError):
             count_refused(self._model, error)
-        exchange = self._exchange
-        status, body, extra = problem_for(exchange, error)
-        connection.answer(status, header_lines(exchange.head_of(status, body, CONTENT_TYPE, extra)), body)
-        self._edge.watch.ended(exchange)
+        context = self._context
+        status, body, extra = problem_for(context, error)
+        connection.answer(status, header_lines(context.head_of(status, body, CONTENT_TYPE, extra)), body)
+        self._edge.watch.ended(context)
 
     def _answer(self, connection: Connection, answer: Answer) -> None:
         status, body = answer
-        connection.answer(status, self._exchange.json_head(status, body, self._edge.fixed_lines), body)
-        self._edge.watch.ended(self._exchange)
+        connection.answer(status, self._context.json_head(status, body, self._edge.fixed_lines), body)
+        self._edge.watch.ended(self._context)
 
 
 class Edge:
@@ -124,56 +124,56 @@ class Edge:
         if call not in self._one:
             return None
         one, route = self._one[call]
-        exchange = RequestContext("POST", path, headers, self.fixed)
-        size = exchange.content_length
-        if size is None or size > self._most or exchange.content_encoding is not None:
+        context = RequestContext("POST", path, headers, self.fixed)
+        size = context.content_length
+        if size is None or size > self._most or context.content_encoding is not None:
             return None
         try:
-            self.admission.admit(exchange)
+            self.admission.admit(context)
             model = self.host.model(name)
-            exchange.require(JSON)
+            context.require(JSON)
         except AucstreamError:
             return None
-        exchange.route, exchange.model, exchange.rows = route, name, 1
-        return OneRowCall(self, exchange, model, one)
+        context.route, context.model, context.rows = route, name, 1
+        return OneRowCall(self, context, model, one)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; nothing is raised to the server."""
-        exchange = RequestContext.of_asgi(scope, receive, send, self.fixed, self.reading)
+        context = RequestContext.of_asgi(scope, receive, send, self.fixed, self.reading)
         self.watch.in_flight += 1
         model: Model | None = None  # of a hot call: it counts what was refused
         try:
-            self.admission.admit(exchange)
-            path = exchange.path
-            if exchange.method == "POST" and path.startswith(MODELS):
+            self.admission.admit(context)
+            path = context.path
+            if context.method == "POST" and path.startswith(MODELS):
                 name, _, call = path[len(MODELS) :].partition("/")
                 hot = self._hot.get(call)
                 if hot is not None:
-                    handler, exchange.route, exchange.rows = hot
+                    handler, context.route, context.rows = hot
                     model = self.host.model(name)
-                    exchange.model = name
-                    if exchange.query and exchange.rows:
-                        checked_query(exchange.query, ())
-                    await handler(exchange, model)
+                    context.model = name
+                    if context.query and context.rows:
+                        checked_query(context.query, ())
+                    await handler(context, model)
                     return
-            scope["aucstream.exchange"] = exchange
-            if exchange.method == "HEAD":  # the answer of GET; the server leaves its body out
+            scope["aucstream.context"] = context
+            if context.method == "HEAD":  # the answer of GET; the server leaves its body out
                 scope = {**scope, "method": "GET"}
             try:
-                await self._router(scope, receive, exchange.forward)
+                await self._router(scope, receive, context.forward)
             finally:
-                exchange.route = getattr(scope.get("route"), "path", None)
+                context.route = getattr(scope.get("route"), "path", None)
         except Disconnected:
             return
         except asyncio.CancelledError:  # the time to stop is over
-            await answer_error(exchange, self.host.not_ready())
+            await answer_error(context, self.host.not_ready())
         except Exception as error:  # every exit is a problem document
             if model is not None and isinstance(error, AucstreamError):
                 count_refused(model, error)
-            await answer_error(exchange, error)
+            await answer_error(context, error)
         finally:
-            exchange.release()
-            self.watch.ended(exchange)
+            context.release()
+            self.watch.ended(context)
 
 
 def count_refused(model: Model, error: AucstreamError) -> None:
@@ -182,30 +182,30 @@ def count_refused(model: Model, error: AucstreamError) -> None:
         model.counts.refuse(error)
 
 
-async def answer_error(exchange: RequestContext, error: BaseException) -> None:
+async def answer_error(context: RequestContext, error: BaseException) -> None:
     """Answer an exception by the table; log an unexpected one without its message.
 
     A message may quote features: the log gets the type and the place only.
     """
-    status, body, headers = problem_for(exchange, error)
-    if exchange.finished:
+    status, body, headers = problem_for(context, error)
+    if context.finished:
         return
-    if exchange.started:
+    if context.started:
         raise error  # too late for an answer: the server closes the connection
-    await exchange.answer(status, body, CONTENT_TYPE, headers)
+    await context.answer(status, body, CONTENT_TYPE, headers)
 
 
-def problem_for(exchange: RequestContext, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
+def problem_for(context: RequestContext, error: BaseException) -> tuple[int, bytes, Mapping[str, str]]:
     """Return status, body and headers of an exception's answer; an unexpected one is logged."""
     if problem_type_of(error) is INTERNAL:
-        fields = {"request_id": exchange.request_id.decode()}
+        fields = {"request_id": context.request_id.decode()}
         log.error("request failed: %s at %s", type(error).__name__, place_of(error), extra=fields)
-    return problem_of(error, exchange.request_id.decode())
+    return problem_of(error, context.request_id.decode())
 
 
-def unrouted(exchange: RequestContext, allowed: set[str]) -> Exception:
+def unrouted(context: RequestContext, allowed: set[str]) -> Exception:
     """Return the error of a request that no route takes."""
     if allowed:
         methods = ", ".join(sorted(allowed))
-        return MethodNotAllowed("method", methods, exchange.method, headers={"Allow": methods})
-    return RouteNotFound("path", "one of those in /openapi.json", exchange.path)
+        return MethodNotAllowed("method", methods, context.method, headers={"Allow": methods})
+    return RouteNotFound("path", "one of those in /openapi.json", context.path)

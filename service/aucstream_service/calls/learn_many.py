@@ -96,32 +96,32 @@ class LearnMany:
         self.limits = limits
         self.bodies = Bodies(host.settings, limits)
 
-    async def learn_many(self, exchange: RequestContext, model: Model) -> None:
+    async def learn_many(self, context: RequestContext, model: Model) -> None:
         """Learn a JSON array (all or nothing) or NDJSON lines (streamed)."""
-        await self._many(exchange, model, Call.LEARN)
+        await self._many(context, model, Call.LEARN)
 
-    async def label_many(self, exchange: RequestContext, model: Model) -> None:
+    async def label_many(self, context: RequestContext, model: Model) -> None:
         """Label by id from a JSON array (all or nothing) or NDJSON lines (streamed)."""
-        await self._many(exchange, model, Call.LABEL)
+        await self._many(context, model, Call.LABEL)
 
-    async def _many(self, exchange: RequestContext, model: Model, call: Call) -> None:
-        form, skip = form_and_skip(exchange)
+    async def _many(self, context: RequestContext, model: Model, call: Call) -> None:
+        form, skip = form_and_skip(context)
         if form == JSON:
-            tally = await self._array(exchange, model, call)
+            tally = await self._array(context, model, call)
         else:
             rows = (
-                self.bodies.lines(exchange, call)
+                self.bodies.lines(context, call)
                 if form == NDJSON
-                else self.bodies.arrow(exchange, await pyarrow(), call)
+                else self.bodies.arrow(context, await pyarrow(), call)
             )
             tally = await self._stream(model, call, rows, Mode.SKIP if skip else Mode.ABORT)
-        await exchange.answer(200, _encode(tally.answer()))
+        await context.answer(200, _encode(tally.answer()))
 
     def _decoder(self, model: Model, call: Call, skip: Skip | None) -> RowDecoder:
         return RowDecoder(model.pipeline, model.kind, call, self.limits, self.settings.max_line_bytes, skip)
 
-    async def _array(self, exchange: RequestContext, model: Model, call: Call) -> Tally:
-        lines = await self.bodies.array(exchange)
+    async def _array(self, context: RequestContext, model: Model, call: Call) -> Tally:
+        lines = await self.bodies.array(context)
         decoder = self._decoder(model, call, None)
         parts: list[RowBatch] = []
         for start in range(0, len(lines), STEP_ROWS):

@@ -90,16 +90,16 @@ class HotCalls:
     def _handler(self, call: OneCall) -> Handler:
         most = self.settings.max_body_bytes
 
-        async def handle(exchange: RequestContext, model: Model) -> None:
-            exchange.require(JSON)
-            answer = call(exchange, model, await exchange.body(most))
+        async def handle(context: RequestContext, model: Model) -> None:
+            context.require(JSON)
+            answer = call(context, model, await context.body(most))
             if isinstance(answer, Pending):
                 answer = answer.answer(await answer.outcome)
-            await exchange.answer(*answer)
+            await context.answer(*answer)
 
         return handle
 
-    def learn_one(self, _exchange: RequestContext, model: Model, data: bytes) -> Pending:
+    def learn_one(self, _context: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn one example; answers when it is durable and applied."""
         body = learn_body(data)
         features: list[Features] = [body.features]
@@ -120,7 +120,7 @@ class HotCalls:
         )
         return Pending(self.host.learn(model, rows, kind, Mode.ALL), _learned)
 
-    def label_one(self, _exchange: RequestContext, model: Model, data: bytes) -> Pending:
+    def label_one(self, _context: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn the prediction that waits under an id; answers when that is durable and applied."""
         body = label_body(data)
         try:
@@ -131,12 +131,12 @@ class HotCalls:
         rows = RowBatch([], [sign], ids=[body.id], size=len(data))
         return Pending(self.host.learn(model, rows, model.kind, Mode.ALL, Kind.LABEL), _labelled)
 
-    def predict_one(self, exchange: RequestContext, model: Model, data: bytes) -> Answer | Pending:
+    def predict_one(self, context: RequestContext, model: Model, data: bytes) -> Answer | Pending:
         """Score one example with the state after event `seq`; with an id it waits for its label."""
         body = predict_body(data)
         try:
             if body.id is not None:
-                require(exchange, Role.WRITE)
+                require(context, Role.WRITE)
                 checked_id(body.id)
         except AucstreamError as error:
             raise located(error) from None

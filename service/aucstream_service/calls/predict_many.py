@@ -58,23 +58,23 @@ class PredictMany:
         self.bodies = Bodies(host.settings, limits)
         self.spooled = 0  # bytes of answers that wait for the end of their requests
 
-    async def predict_many(self, exchange: RequestContext, model: Model) -> None:
+    async def predict_many(self, context: RequestContext, model: Model) -> None:
         """Score a JSON array, NDJSON lines or an Arrow stream; rows with ids wait for their labels."""
-        form, skip = form_and_skip(exchange)
+        form, skip = form_and_skip(context)
         if form == JSON:
-            await self._array(exchange, model)
+            await self._array(context, model)
             return
         parts: Parts
         if form == NDJSON:
-            parts, answers = self.bodies.lines(exchange, Call.PREDICT), LineAnswers()
+            parts, answers = self.bodies.lines(context, Call.PREDICT), LineAnswers()
         else:
             pa = await pyarrow()
-            parts, answers = self.bodies.arrow(exchange, pa, Call.PREDICT), answers_for(exchange, pa)
-        await self._stream(exchange, model, parts, answers, Mode.SKIP if skip else Mode.ABORT)
+            parts, answers = self.bodies.arrow(context, pa, Call.PREDICT), answers_for(context, pa)
+        await self._stream(context, model, parts, answers, Mode.SKIP if skip else Mode.ABORT)
 
-    async def _array(self, exchange: RequestContext, model: Model) -> None:
-        lines = await self.bodies.array(exchange)
-        rows = ScoredRows(exchange, model, self, Mode.ALL)
+    async def _array(self, context: RequestContext, model: Model) -> None:
+        lines = await self.bodies.array(context)
+        rows = ScoredRows(context, model, self, Mode.ALL)
         seq = model.seq
         for start in range(0, len(lines), STEP_ROWS):
             if start:
@@ -83,10 +83,10 @@ class PredictMany:
             rows.score(lines[start : start + STEP_ROWS])
         await rows.keep()
         answers = DocumentAnswers()
-        await exchange.answer(200, answers.begin() + answers.part(rows.answers) + answers.end(seq))
+        await context.answer(200, answers.begin() + answers.part(rows.answers) + answers.end(seq))
 
     async def _stream(
-        self, exchange: RequestContext, model: Model, parts: Parts, answers: LineAnswers, mode: Mode
+        self, context: RequestContext, model: Model, parts: Parts, answers: LineAnswers, mode: Mode
     ) -> None:
         # The answer begins when the request has ended: a client that writes before it reads cannot
         # dead-lock, and a bad line still gets the right status.
@@ -113,7 +113,7 @@ class PredictMany:
                     if isinstance(part, RowBatch):
                         assert part.as_lines is not None
                         part = part.as_lines()
-                    rows = ScoredRows(exchange, model, self, mode)
+                    rows = ScoredRows(context, model, self, mode)
                     bad = rows.score(part)
                     try:
                         await rows.keep()  # also what came before a bad line
@@ -123,7 +123,7 @@ class PredictMany:
                         raise bad
                     write(answers.part(rows.answers))
                 write(answers.end(model.seq))
-                await _send_spool(exchange, spool, answers.kind)
+                await _send_spool(context, spool, answers.kind)
             except BadLine as error:
                 model.counts.refuse(error.cause)
                 counts = {"accepted": accepted, "seq": model.seq, "errors": error.entries()}
@@ -147,10 +147,10 @@ class PredictMany:
 class ScoredRows:
     """Rows of a predict-many body: their answers, and those that wait for a label."""
 
-    def __init__(self, exchange: RequestContext, model: Model, call: PredictMany, mode: Mode) -> None:
+    def __init__(self, context: RequestContext, model: Model, call: PredictMany, mode: Mode) -> None:
         self.answers: list[Answer] = []
         self.waiting = 0  # rows that this request has made wait
-        self._exchange = exchange
+        self._context = context
         self._model = model
         self._host = call.host
         self._limits = call.limits
@@ -167,7 +167,7 @@ class ScoredRows:
         if body.explain:
             raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
         if body.id is not None:
-            require(self._exchange, Role.WRITE)
+            require(self._context, Role.WRITE)
             checked_id(body.id)
         check_features(body.features, self._limits)
         return body, self._model.pipeline.engine.check_rows([body.features], kind)
@@ -246,9 +246,9 @@ class ScoredRows:
             self.answers[at] = refusal_part(bad)
 
 
-async def _send_spool(exchange: RequestContext, spool: IO[bytes], kind: bytes) -> None:
+async def _send_spool(context: RequestContext, spool: IO[bytes], kind: bytes) -> None:
     spool.seek(0)
-    await exchange.start(200, kind)
+    await context.start(200, kind)
     while block := spool.read(SEND_BYTES):
-        await exchange.part(block, more=True)
-    await exchange.part(b"", more=False)
+        await context.part(block, more=True)
+    await context.part(b"", more=False)

@@ -97,9 +97,9 @@ class ArrowAnswers(LineAnswers):
         return b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-def answers_for(exchange: RequestContext, pa: Any) -> LineAnswers:
+def answers_for(context: RequestContext, pa: Any) -> LineAnswers:
     """Return the form of the answer to an Arrow stream: Arrow, unless Accept asks for JSON and not for Arrow."""
-    accept = b",".join(value for name, value in exchange.scope["headers"] if name == b"accept").lower()
+    accept = b",".join(value for name, value in context.scope["headers"] if name == b"accept").lower()
     if ARROW not in accept and NDJSON in accept:
         return LineAnswers()
     return DocumentAnswers() if ARROW not in accept and JSON in accept else ArrowAnswers(pa)

@@ -52,11 +52,11 @@ class Watch:
             totals[key] = totals.get(key, 0) + cell.count
         return totals
 
-    def ended(self, exchange: RequestContext) -> None:
+    def ended(self, context: RequestContext) -> None:
         """Count a request whose answer has ended, or whose client left."""
         self.in_flight -= 1
-        seconds = time.perf_counter() - exchange.began
-        key = (exchange.route, exchange.method, exchange.status)
+        seconds = time.perf_counter() - context.began
+        key = (context.route, context.method, context.status)
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cell(*key)
@@ -66,23 +66,23 @@ class Watch:
             self._access.put(
                 Ended(
                     time.time(),
-                    exchange.request_id,
-                    exchange.trace_id,
-                    exchange.route or UNMATCHED,
-                    exchange.method,
-                    exchange.status,
+                    context.request_id,
+                    context.trace_id,
+                    context.route or UNMATCHED,
+                    context.method,
+                    context.status,
                     seconds,
-                    exchange.bytes_in,
-                    exchange.bytes_out,
-                    exchange.model or _model_of(exchange),
-                    exchange.rows,
+                    context.bytes_in,
+                    context.bytes_out,
+                    context.model or _model_of(context),
+                    context.rows,
                 )
             )
 
-    def refused(self, exchange: RequestContext) -> None:
+    def refused(self, context: RequestContext) -> None:
         """Count a request that was refused before it came to a route."""
         self.in_flight += 1
-        self.ended(exchange)
+        self.ended(context)
 
     def _cell(self, route: str | None, method: str, status: int) -> Cell:
         method = _known(method)
@@ -98,10 +98,10 @@ def _known(method: str) -> str:
     return method if method in METHODS else "other"
 
 
-def _model_of(exchange: RequestContext) -> str | None:
+def _model_of(context: RequestContext) -> str | None:
     """Return the model's name, where there is one of that name: other text of a path is not logged."""
-    route = exchange.route
-    if route is None or not route.startswith(MODEL_ROUTE) or exchange.status in NOBODY:
+    route = context.route
+    if route is None or not route.startswith(MODEL_ROUTE) or context.status in NOBODY:
         return None
-    name = exchange.path[len(MODELS) :].partition("/")[0]
+    name = context.path[len(MODELS) :].partition("/")[0]
     return name if MODEL_NAME.match(name) else None

@@ -55,19 +55,19 @@ class Admission:
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         self._good: set[bytes] = set()
 
-    def admit(self, exchange: RequestContext) -> None:
+    def admit(self, context: RequestContext) -> None:
         """Set the role of a request, or raise HostRefused, Unauthorized, Forbidden."""
         keyed = self._keyring.needed
         if not (self._any or (keyed and not self._listed)):
-            for host in exchange.hosts:
+            for host in context.hosts:
                 if host not in self._good:
                     self._check_host(host)
         if not keyed:
             return
-        needed = role_needed(exchange.method, exchange.path)
+        needed = role_needed(context.method, context.path)
         if needed is None:
             return
-        text = exchange.key
+        text = context.key
         if text is None:
             raise Unauthorized(
                 "key",
@@ -81,9 +81,9 @@ class Admission:
                 "a key that is known and was not revoked",
                 headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
             )
-        exchange.role = role
-        exchange.knows = self._keyring.knows
-        require(exchange, needed)
+        context.role = role
+        context.knows = self._keyring.knows
+        require(context, needed)
 
     def _check_host(self, host: bytes) -> None:
         name = _name_of(host.decode("latin-1")).lower()
@@ -97,9 +97,9 @@ class Admission:
             self._good.add(host)
 
 
-def require(exchange: RequestContext, needed: Role) -> None:
+def require(context: RequestContext, needed: Role) -> None:
     """Raise Forbidden if the key of a request has a lesser role."""
-    role = exchange.role
+    role = context.role
     if role is not None and role < needed:
         name = needed.name.lower()
         raise Forbidden(

@@ -416,22 +416,22 @@ class Protocol(HttpToolsProtocol):
         self._count(type(error))
         begun = bool(self.url)  # then the parser knows the method
         method = self.parser.get_method().decode() if begun else "-"
-        exchange = RequestContext(method, "", self.headers or [], self.gate.fixed)
-        exchange.began -= self.loop.time() - self._since
-        exchange.status, body, headers = problem_of(error, exchange.request_id.decode())
-        exchange.bytes_out = len(body)
+        context = RequestContext(method, "", self.headers or [], self.gate.fixed)
+        context.began -= self.loop.time() - self._since
+        context.status, body, headers = problem_of(error, context.request_id.decode())
+        context.bytes_out = len(body)
         lines = [
-            b"HTTP/1.1 %d %s" % (exchange.status, http.HTTPStatus(exchange.status).phrase.encode()),
+            b"HTTP/1.1 %d %s" % (context.status, http.HTTPStatus(context.status).phrase.encode()),
             *(b"%s: %s" % header for header in self.server_state.default_headers),
             b"content-type: " + CONTENT_TYPE,
             b"content-length: %d" % len(body),
-            *(b"%s: %s" % header for header in exchange.headers),
+            *(b"%s: %s" % header for header in context.headers),
             *(f"{name.lower()}: {value}".encode() for name, value in headers.items() if name.lower() != "connection"),
             b"connection: close",
         ]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + (body if method != "HEAD" else b""))
         if self.gate.ended is not None:
-            self.gate.ended(exchange)
+            self.gate.ended(context)
 
     def _count(self, kind: type[ServiceError]) -> None:
         name = kind.problem_type.name

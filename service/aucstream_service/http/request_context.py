@@ -151,7 +151,7 @@ class RequestContext:
     def of_asgi(
         cls, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading
     ) -> RequestContext:
-        """Return the exchange of a request that ASGI serves."""
+        """Return the context of a request that ASGI serves."""
         request = cls(scope["method"], scope["path"], scope["headers"], fixed)
         request.query = scope["query_string"]
         request.scope, request.receive, request.send, request.reading = scope, receive, send, reading
@@ -383,8 +383,8 @@ def _traceparent(trace: bytes | None) -> bytes:
     return b"00-%s-%016x-%s" % (match[1], random.getrandbits(64), match[3])
 
 
-def exchange_of(scope: Mapping[str, Any]) -> RequestContext:
-    """Return the exchange that the edge put into a request's scope."""
-    exchange = scope["aucstream.exchange"]
-    assert isinstance(exchange, RequestContext)
-    return exchange
+def context_of(scope: Mapping[str, Any]) -> RequestContext:
+    """Return the context that the edge put into a request's scope."""
+    context = scope["aucstream.context"]
+    assert isinstance(context, RequestContext)
+    return context

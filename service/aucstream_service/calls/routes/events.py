@@ -13,7 +13,7 @@ from aucstream_service.bodies.bodies import MAX_ID_LENGTH, checked_id
 from aucstream_service.calls.event_stream import HEADERS, KIND, Streams
 from aucstream_service.calls.routes.encoding import encode, json_response
 from aucstream_service.errors.exceptions import InvalidBody, InvalidQuery
-from aucstream_service.http.request_context import exchange_of
+from aucstream_service.http.request_context import context_of
 from aucstream_service.models.host import ModelHost
 
 EXAMPLE = f"retry: 2000\n\nid: 1000\ndata: {encode(example_of(ref(ModelEvent))).decode()}\n\n"
@@ -37,12 +37,12 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
     )
     async def events(name: str, request: Request) -> Response:
         model = host.model(name)
-        exchange = exchange_of(request.scope)
-        if exchange.method == "HEAD":
+        context = context_of(request.scope)
+        if context.method == "HEAD":
             return Response(headers=HEADERS, media_type=KIND)
         last = request.headers.get("last-event-id", "")
         seen = int(last) if last.isdecimal() and len(last) < 20 else None
-        return streams.stream(model, seen, exchange.still_admitted)
+        return streams.stream(model, seen, context.still_admitted)
 
     @router.delete(
         "/v1/models/{name}/events",

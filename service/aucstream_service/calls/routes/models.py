@@ -13,7 +13,7 @@ from aucstream_service.api.description import operation
 from aucstream_service.calls.routes.encoding import json_response
 from aucstream_service.errors.exceptions import InvalidQuery
 from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThere, Preconditions, unchanged
-from aucstream_service.http.request_context import JSON, exchange_of
+from aucstream_service.http.request_context import JSON, context_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.models.spec import ModelSpec, checked_name, spec_of
@@ -69,10 +69,10 @@ def models_router(host: ModelHost) -> APIRouter:
     async def create_model(
         name: str, request: Request, if_match: IfMatch = None, if_none_match: IfNoneThere = None
     ) -> Response:
-        exchange = exchange_of(request.scope)
+        context = context_of(request.scope)
         checked_name(name)
-        exchange.require(JSON)
-        spec = spec_of(await exchange.body(host.settings.max_body_bytes), host.settings)
+        context.require(JSON)
+        spec = spec_of(await context.body(host.settings.max_body_bytes), host.settings)
         model, new = await host.create(name, spec, Preconditions(if_match, if_none_match))
         return model_response(model, 201 if new else 200)
 

@@ -10,7 +10,7 @@ from aucstream.answers import Description
 from aucstream_service.api.description import operation
 from aucstream_service.calls.routes.models import model_response
 from aucstream_service.http.preconditions import IfMatch, IfNoneThere, Preconditions
-from aucstream_service.http.request_context import SAFETENSORS, SNAPSHOT, exchange_of
+from aucstream_service.http.request_context import SAFETENSORS, SNAPSHOT, context_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.spec import checked_name
 
@@ -52,13 +52,13 @@ def snapshots_router(host: ModelHost) -> APIRouter:
     async def upload(
         name: str, request: Request, if_match: IfMatch = None, if_none_match: IfNoneThere = None
     ) -> Response:
-        exchange = exchange_of(request.scope)
+        context = context_of(request.scope)
         checked_name(name)
-        exchange.require(SNAPSHOT, SAFETENSORS)
+        context.require(SNAPSHOT, SAFETENSORS)
         if not host.ready:
             raise host.not_ready()
         async with host.uploading:
-            data = await exchange.body(host.settings.max_snapshot_bytes, hurry=False)
+            data = await context.body(host.settings.max_snapshot_bytes, hurry=False)
             model, new = await host.upload(name, data, Preconditions(if_match, if_none_match))
         return model_response(model, 201 if new else 200)
 
