@@ -223,6 +223,8 @@ def test_a_body_is_refused_as_by_asgi(spied: Spied, wire: DirectConnection, call
     assert found[0] == by_asgi[0] == status
     assert {**found[2], "request_id": ""} == {**by_asgi[2], "request_id": ""}
     assert found[2]["request_id"] == found[1]["x-request-id"]
+    lengths = [int(headers.pop("content-length")) - len(headers["x-request-id"]) for headers in (found[1], by_asgi[1])]
+    assert lengths[0] == lengths[1]  # the document has the id, which grows by a digit now and then
     assert fixed(found[1]) == fixed(by_asgi[1])
     assert sum(spied.app.model_host.models["m"].counts.refused.values()) == sum(refused.values()) + 1
     assert wire.ask("predict-one", PREDICT)[0] == 200
