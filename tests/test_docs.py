@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ import pytest
 import typer.main
 
 from aucstream.cli.commands import app
-from aucstream.registry import LEARNERS
+from aucstream.constraints import rules_of
+from aucstream.errors import InvalidParams
+from aucstream.learners._base.state import PoolVal
+from aucstream.registry import LEARNERS, learner_class, make
 from aucstream_service.settings import Settings
 from tests.data import ROOT
 from tests.service.running import Local
@@ -194,3 +198,21 @@ def test_every_learner_has_one_line_in_the_page_of_learners():
     table = (ROOT / "docs" / "learners.md").read_text().split("## All learners\n")[1]
     lines = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", table)
     assert sorted(lines) == sorted(entry.class_name for entry in LEARNERS.values())
+
+
+def test_operations_names_the_learners_whose_snapshots_have_values_of_rows():
+    known = {}
+    for name in LEARNERS:
+        cls = learner_class(name)
+        choices = [*cls._unit_test_params(), *({key: 4} for key, rule in rules_of(cls).items() if rule.optional)]
+        for params in choices:
+            with contextlib.suppress(InvalidParams):
+                program = getattr(make(name, params), "_program", None)
+                parts = program.parts.values() if program is not None else ()
+                known.setdefault(cls.__name__, set()).add(any(isinstance(part, PoolVal) for part in parts))
+    text = (ROOT / "docs/operations.md").read_text()
+    said = re.search(r"Learners that buffer rows \(([^)]+)\)", text)[1].replace("\n", " ").split(", ")
+    expected = {name for name, values in known.items() if values == {True}}
+    expected |= {f"{name} with `sampled_pairs`" for name, values in known.items() if values == {True, False}}
+    assert set(said) == expected
+    assert len(said) == len(expected)
