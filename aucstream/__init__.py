@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aucstream.features.maps.maps import RandomFourier as RandomFourier
     from aucstream.features.maps.maps import RandomNetwork as RandomNetwork
     from aucstream.features.maps.maps import RandomThresholds as RandomThresholds
+    from aucstream.features.scaling.scalers import Arctan as Arctan
     from aucstream.features.scaling.scalers import AutoScale as AutoScale
     from aucstream.features.scaling.scalers import BoundedNorm as BoundedNorm
     from aucstream.features.scaling.scalers import Standardize as Standardize
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from aucstream.pipeline import Pipeline as Pipeline
 
 _HOMES = {
+    "Arctan": "aucstream.features.scaling.scalers",
     "AutoScale": "aucstream.features.scaling.scalers",
     "BoundedNorm": "aucstream.features.scaling.scalers",
     "Hashing": "aucstream.features.encoding.hashing",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
@@ -17,7 +17,15 @@ from aucstream.exclusive import Gate, in_order, lock_free
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.mapping import Mapped
 from aucstream.features.maps.maps import map_of
-from aucstream.features.scaling.scalers import AutoScale, scaling_of
+from aucstream.features.scaling.scalers import (
+    OFFERED,
+    OFFERED_TEXT,
+    AutoScale,
+    is_scaling,
+    scaling_of,
+    with_half_life,
+    without_half_life,
+)
 from aucstream.features.scaling.scaling import FIRST_RULES, RULES, Scaling
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
@@ -30,7 +38,23 @@ from aucstream.stages import Stages
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
 Calibration = Literal["logistic", "none"]
-ScalerName = Literal["auto", "standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
+
+
+def _checked_scaler(name: str) -> str:
+    if not is_scaling(name):
+        raise ValueError(OFFERED_TEXT)
+    return name
+
+
+ScalerName = Annotated[
+    str,
+    AfterValidator(_checked_scaler),
+    Field(
+        description=f"One of {', '.join(f'`{name}`' for name in OFFERED)}. `auto@h`, `standard@h…` and `scale@h…` forget: "
+        "a value of a column counts half after `h` more of them.",
+        examples=["auto", "standard@3000+bounded"],
+    ),
+]
 
 
 class PipelineSpec(BaseModel):
@@ -64,7 +88,7 @@ class Pipeline(RankingClassifier):
     ----------
     *steps : Vocabulary or Hashing, scalers, map, learner
         In this order; encoder, scalers and map may be left out. No steps at all: `AutoScale(), PSAM()`. The
-        scalers are `AutoScale`, or `Standardize` and then `BoundedNorm` or `UnitNorm`; the map is one of
+        scalers are `AutoScale`, or `Standardize` and then `BoundedNorm`, `UnitNorm`, or `Arctan` and `BoundedNorm`; the map is one of
         `KMeansNystroem`, `RandomFourier`, `RandomThresholds`, `RandomNetwork`. The steps given are
         patterns: the pipeline works on fresh copies and never changes them.
     calibration : {"logistic", "none"}
@@ -179,12 +203,13 @@ class Pipeline(RankingClassifier):
             learner._adopt(encoder)
         else:
             mapping = Mapped(self._map_pattern.clone(), encoder, learner)
-        name, resolved = self._scaler_name, None if self._scaler_name == "auto" else self._scaler_name
+        name, half_life = without_half_life(self._scaler_name)
+        resolved = None if name == "auto" else self._scaler_name
         if mapping is None and Capability.RUNNING_SCALER not in learner._capabilities:
             name = resolved = "none" if name == "auto" else name
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
-        scaling = scaling_of("standard+bounded" if name == "auto" else name, self._rules)
+        scaling = scaling_of(with_half_life("standard+bounded" if name == "auto" else name, half_life), self._rules)
         self._stages = Stages(encoder, scaling, learner, resolved, mapping)
         self._adopt_stages()
 

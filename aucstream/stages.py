@@ -12,7 +12,7 @@ from aucstream.block import Block, Floats, Form, Ints
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.intake import array_block
 from aucstream.features.maps.mapping import MOST_ROWS, Mapped
-from aucstream.features.scaling.scalers import resolve_auto, scaling_of
+from aucstream.features.scaling.scalers import resolve_auto, scaling_of, with_half_life
 from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.learner import Learner
 
@@ -40,7 +40,7 @@ class Stages:
 
     def _resolve(self, form: Form) -> None:
         if self.resolved is None:
-            self.resolved = resolve_auto(form)
+            self.resolved = resolve_auto(form, with_half_life("auto", self.scaling.half_life))
             self.scaling = scaling_of(self.resolved, self.scaling.rules)
 
     # -- blocks --------------------------------------------------------------------------------------

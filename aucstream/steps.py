@@ -11,7 +11,17 @@ from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.maps.base import FeatureMap
-from aucstream.features.scaling.scalers import SCALERS, AutoScale, BoundedNorm, Scaler, Standardize, UnitNorm
+from aucstream.features.scaling.scalers import (
+    SCALERS,
+    Arctan,
+    AutoScale,
+    BoundedNorm,
+    Scaler,
+    Standardize,
+    UnitNorm,
+    with_half_life,
+    without_half_life,
+)
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner
 
@@ -34,25 +44,34 @@ def sorted_steps(steps: tuple[Any, ...]) -> tuple[Encoder, str, FeatureMap | Non
     words = []
     for step in rest:
         if isinstance(step, AutoScale):
-            words.append("auto")
+            words.append(with_half_life("auto", step.half_life))
         elif isinstance(step, Standardize):
-            words.append("standard" if step.with_mean else "scale")
+            words.append(with_half_life("standard" if step.with_mean else "scale", step.half_life))
+        elif isinstance(step, Arctan):
+            words.append("arctan")
         elif isinstance(step, BoundedNorm):
             words.append("bounded")
         elif isinstance(step, UnitNorm):
             words.append("l2")
     name = "+".join(words) or "none"
-    if name != "auto" and name not in SCALERS:
-        raise InvalidParams("Pipeline", "scalers AutoScale, or Standardize and then one of BoundedNorm, UnitNorm", name)
+    plain, _ = without_half_life(name)
+    if plain != "auto" and plain not in SCALERS:
+        raise InvalidParams(
+            "Pipeline",
+            "scalers AutoScale, or Standardize and then one of BoundedNorm, UnitNorm, or Arctan and BoundedNorm",
+            name,
+        )
     return encoder, name, map_, learner
 
 
 def steps_of(name: str) -> list[Scaler]:
     """Return the scalers that a name stands for."""
+    name, half_life = without_half_life(name)
     scalers: dict[str, Scaler] = {
-        "auto": AutoScale(),
-        "standard": Standardize(),
-        "scale": Standardize(with_mean=False),
+        "auto": AutoScale(half_life),
+        "standard": Standardize(half_life=half_life),
+        "scale": Standardize(with_mean=False, half_life=half_life),
+        "arctan": Arctan(),
         "bounded": BoundedNorm(),
         "l2": UnitNorm(),
     }

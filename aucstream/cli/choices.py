@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from aucstream.constraints import Rule, rules_of
 from aucstream.errors import InvalidParams
 from aucstream.features.maps.maps import map_class
-from aucstream.pipeline import Pipeline, PipelineSpec, ScalerName
+from aucstream.features.scaling.scalers import OFFERED, is_scaling
+from aucstream.pipeline import Pipeline, PipelineSpec
 from aucstream.registry import LEARNERS, learner_class
-
-SCALES = get_args(ScalerName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ class ModelChoice:
         InvalidParams
             `scale` is not the name of a scaling.
         """
-        if scale not in SCALES:
-            raise InvalidParams("--scale", " | ".join(SCALES), scale)
+        if not is_scaling(scale):
+            raise InvalidParams("--scale", f"{' | '.join(OFFERED)} (one that forgets: standard@3000+bounded)", scale)
         return Pipeline.from_spec(
             PipelineSpec(algorithm=self.name, params=dict(self.params), scaler=scale, map=map_spec, seed=seed)
         )

@@ -21,7 +21,10 @@ Models = Annotated[
 Model = Annotated[str, typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]")]
 Scale = Annotated[
     str,
-    typer.Option(help="Scaling of features: auto, standard+bounded, scale+bounded, standard, standard+l2, l2 or none"),
+    typer.Option(
+        help="Scaling of features: auto, standard+bounded, scale+bounded, standard+arctan+bounded, scale+arctan+bounded, "
+        "standard, standard+l2, l2 or none; auto@3000, standard@3000+bounded and so on forget with that half-life"
+    ),
 ]
 Map = Annotated[
     str | None,

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from aucstream.features.maps.maps import RandomFourier as RandomFourier
     from aucstream.features.maps.maps import RandomNetwork as RandomNetwork
     from aucstream.features.maps.maps import RandomThresholds as RandomThresholds
+    from aucstream.features.scaling.scalers import Arctan as Arctan
     from aucstream.features.scaling.scalers import AutoScale as AutoScale
     from aucstream.features.scaling.scalers import BoundedNorm as BoundedNorm
     from aucstream.features.scaling.scalers import Standardize as Standardize
     from aucstream.features.scaling.scalers import UnitNorm as UnitNorm
 
 _HOMES = {
+    "Arctan": "scaling.scalers",
     "AutoScale": "scaling.scalers",
     "BoundedNorm": "scaling.scalers",
     "Hashing": "encoding.hashing",

@@ -210,7 +210,7 @@ class FTRL(Learner):
             b += dot(None, change.offset_shift[moved], w[moved])
         w *= change.ratio if change.growth is None else change.ratio / change.growth
         with np.errstate(over="ignore"):
-            inverse = np.minimum(np.divide(1.0, change.ratio, out=np.zeros(d), where=change.ratio > 0.0), LARGEST)
+            inverse = np.minimum(np.divide(1.0, change.row_ratio, out=np.zeros(d), where=change.ratio > 0.0), LARGEST)
             n[:] = np.minimum(n * inverse * inverse, LARGEST)
             z *= np.where(w == 0.0, inverse, 1.0)
         self._stand_for(w, b)

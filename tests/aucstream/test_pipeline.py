@@ -10,6 +10,7 @@ import pytest
 from aucstream import (
     PSAM,
     SOLAM,
+    Arctan,
     AutoScale,
     BoundedNorm,
     Hashing,
@@ -25,6 +26,7 @@ random = np.random.default_rng(1)
 X = random.normal(size=(200, 3))
 y = X[:, 0] + random.normal(size=200) > 0.5
 SCALERS = ["auto", "standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
+SCALERS += ["standard+arctan+bounded", "scale+arctan+bounded", "standard@30+bounded", "scale@30+arctan+bounded"]
 
 
 def rows(n=200):
@@ -49,6 +51,10 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps_and_survives_a_load(scaler)
         "standard+l2": [Standardize(), UnitNorm()],
         "l2": [UnitNorm()],
         "none": [],
+        "standard+arctan+bounded": [Standardize(), Arctan(), BoundedNorm()],
+        "scale+arctan+bounded": [Standardize(with_mean=False), Arctan(), BoundedNorm()],
+        "standard@30+bounded": [Standardize(half_life=30), BoundedNorm()],
+        "scale@30+arctan+bounded": [Standardize(with_mean=False, half_life=30), Arctan(), BoundedNorm()],
     }[scaler]
     twin = Pipeline(Hashing(6), *by_hand, SOLAM(R=5.0))
     twin.engine.learn_rows(rows(), np.where(y, 1.0, -1.0))

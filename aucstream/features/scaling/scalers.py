@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -190,6 +192,8 @@ class Standardize(Scaler):
     ----------
     with_mean : bool, default=True
         Subtract the mean. Sparse arrays are never centred, whatever this says.
+    half_life : float or None, default=None
+        >= 1. Values of a column after which an old one counts half; None: all count the same.
 
     Notes
     -----
@@ -210,17 +214,41 @@ class Standardize(Scaler):
     large), up to 3 times; later too where it did not vary but for one value 100 times as far as the next. What
     a learner of a `Pipeline` learned of them is forgotten with them.
 
-    Memory: 80 bytes a column.
+    With a half-life the estimates forget, so that a column whose unit or level changes is in its new units after
+    some half-lives at most; what is applied then changes every half_life / 10 rows at the latest. Weights are carried
+    over as ever. What a learner remembers of rows (class means, covariances) is too, but drawn towards the mean where
+    it would be more than 2 deviations from it in root mean square: it would grow without bound with a deviation that
+    shrinks. The rule of the last paragraph but one is then not needed, and does not hold.
+
+    Memory: 80 bytes a column, 104 with a half-life.
     """
 
-    def __init__(self, with_mean: bool = True) -> None:
+    def __init__(self, with_mean: bool = True, half_life: float | None = None) -> None:
         if not isinstance(with_mean, bool):
             raise InvalidParams("Standardize.with_mean", "true or false", with_mean)
         self.with_mean = with_mean
+        self.half_life = _checked_half_life("Standardize.half_life", half_life)
         super().__init__()
 
     def _new_scaling(self) -> Scaling:
-        return Scaling(standard=True, center=self.with_mean)
+        return Scaling(standard=True, center=self.with_mean, half_life=self.half_life)
+
+
+class Arctan(Scaler):
+    """The arctan of each value: near 0 the value itself, far from 0 at most pi/2, so that outliers count little.
+
+    In a `Pipeline` it stands between `Standardize` and `BoundedNorm`. Entries made from bools, strings and lists pass
+    unchanged.
+
+    Notes
+    -----
+    An arctan in other units is not a multiple of itself, so a change of units of the `Standardize` before it keeps the
+    score of each column at its new mean and one deviation above it. Buffered rows are carried over exactly. What else
+    is remembered of rows keeps its size where the deviation has shrunk.
+    """
+
+    def _new_scaling(self) -> Scaling:
+        return Scaling(standard=False, arctan=True)
 
 
 class BoundedNorm(Scaler):
@@ -248,6 +276,11 @@ class AutoScale(Scaler):
     Named rows (dicts, frames, JSON, CSV) and dense arrays: `Standardize`, then `BoundedNorm`. Sparse
     arrays and svmlight files: the same without centring.
 
+    Parameters
+    ----------
+    half_life : float or None, default=None
+        >= 1. That of its `Standardize`.
+
     Attributes
     ----------
     resolved : str or None
@@ -255,18 +288,36 @@ class AutoScale(Scaler):
     """
 
     resolved: str | None = None
+    half_life: float | None = None
+
+    def __init__(self, half_life: float | None = None) -> None:
+        self.half_life = _checked_half_life("AutoScale.half_life", half_life)
+        super().__init__()
 
     def _new_scaling(self) -> Scaling:
-        return Scaling(standard=True, norm="bounded")
+        return Scaling(standard=True, norm="bounded", half_life=self.half_life)
 
     def _take(self, block: Block) -> None:
         if self.resolved is None:
-            self._scaling = scaling_of(resolve_auto(block.form))
-            self.resolved = resolve_auto(block.form)
+            self.resolved = resolve_auto(block.form, with_half_life("auto", self.half_life))
+            self._scaling = scaling_of(self.resolved)
         super()._take(block)
 
 
+def _checked_half_life(where: str, value: float | None) -> float | None:
+    if value is None:
+        return None
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value >= 1.0):
+        raise InvalidParams(where, "a number of at least 1, or None", value)
+    return float(value)
+
+
+# name -> whether columns are divided by their deviations, whether their means are subtracted, norm; "arctan" is
+# in the name alone
 SCALERS: dict[str, tuple[bool, bool, Norm]] = {
+    "standard+arctan+bounded": (True, True, "bounded"),
+    "scale+arctan+bounded": (True, False, "bounded"),
     "standard+bounded": (True, True, "bounded"),
     "scale+bounded": (True, False, "bounded"),
     "standard": (True, True, "none"),
@@ -278,13 +329,59 @@ SCALERS: dict[str, tuple[bool, bool, Norm]] = {
     "scale+l2": (True, False, "l2"),
 }
 
+# what a spec may name, each but the last two with a half-life too
+OFFERED = (
+    "auto",
+    "standard+bounded",
+    "scale+bounded",
+    "standard+arctan+bounded",
+    "scale+arctan+bounded",
+    "standard",
+    "standard+l2",
+    "l2",
+    "none",
+)
+OFFERED_TEXT = " | ".join([*map(repr, OFFERED), "one of them that forgets, such as 'standard@3000+bounded'"])
 
-def resolve_auto(form: Form) -> str:
-    """Return the scaler that "auto" means for rows of this form."""
-    return "scale+bounded" if form is Form.CSR else "standard+bounded"
+
+_FORGETFUL = re.compile(r"(auto|standard|scale)@([0-9.]+(?:e[+-]?[0-9]+)?)((?:\+[a-z0-9]+)*)")
+
+
+def with_half_life(name: str, half_life: float | None) -> str:
+    """Return the name of a scaling that forgets: "standard+bounded" and 3000 make "standard@3000+bounded"."""
+    if half_life is None:
+        return name
+    first, plus, rest = name.partition("+")
+    return f"{first}@{int(half_life) if half_life.is_integer() else half_life!r}{plus}{rest}"
+
+
+def without_half_life(name: str) -> tuple[str, float | None]:
+    """Return (name of the scaling, its half-life): the inverse of `with_half_life`."""
+    found = _FORGETFUL.fullmatch(name)
+    if found is None:
+        return name, None
+    try:
+        half_life = float(found[2])
+    except ValueError:
+        return name, None
+    return (found[1] + found[3], half_life) if 1.0 <= half_life < math.inf else (name, None)
+
+
+def is_scaling(name: str) -> bool:
+    """Return whether a spec may name a scaling so."""
+    plain, _ = without_half_life(name)
+    return plain in OFFERED
+
+
+def resolve_auto(form: Form, name: str = "auto") -> str:
+    """Return the scaler that "auto", or "auto@half-life", means for rows of this form."""
+    resolved = "scale+bounded" if form is Form.CSR else "standard+bounded"
+    return with_half_life(resolved, without_half_life(name)[1])
 
 
 def scaling_of(name: str, rules: int = RULES) -> Scaling:
     """Return the scaling that a spec names, by `Scaling.rules`."""
-    standard, center, norm = SCALERS[name]
-    return Scaling(standard=standard, center=center, norm=norm, rules=rules)
+    plain, half_life = without_half_life(name)
+    standard, center, norm = SCALERS[plain]
+    arctan = "arctan" in plain.split("+")
+    return Scaling(standard=standard, center=center, norm=norm, arctan=arctan, half_life=half_life, rules=rules)

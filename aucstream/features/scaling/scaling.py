@@ -43,21 +43,44 @@ class Scaling:
         Subtract its mean first; sparse rows are never centred.
     norm : {"none", "bounded", "l2"}
         Divide the row by sqrt(k^2 + |x|^2) with k the typical norm, by |x|, or not.
+    arctan : bool
+        Take the arctan of each standardised value before the division.
+    half_life : float or None
+        Values of a column, and norms of rows, after which one counts half in the estimates; None: all count the same.
     rules : int
         RULES: what was learned of a column whose estimates start anew is forgotten with them, and where no
         norm bounds a row its standardised values are cut. FIRST_RULES: neither, as in models of version 1.
     """
 
-    rules = FIRST_RULES  # of scalings that were pickled before there were others
+    # of scalings that were pickled before there were others
+    rules = FIRST_RULES
+    arctan = False
+    half_life: float | None = None
 
-    def __init__(self, *, standard: bool, center: bool = True, norm: Norm = "none", rules: int = RULES) -> None:
+    def __init__(
+        self,
+        *,
+        standard: bool,
+        center: bool = True,
+        norm: Norm = "none",
+        arctan: bool = False,
+        half_life: float | None = None,
+        rules: int = RULES,
+    ) -> None:
         self.rules = rules
+        self.arctan = arctan
+        self.half_life = half_life
         self.standard = standard
         self.center = center
         self.norm: Norm = norm
         self.s = np.zeros(kernel.SIZE)
-        self.columns = np.zeros((0, kernel.WIDE if rules >= RULES else kernel.FIRST_WIDE))
-        self._kind = _KINDS[norm]
+        wide = kernel.WIDE if rules >= RULES else kernel.FIRST_WIDE
+        if half_life is not None:
+            self.s = np.zeros(kernel.FORGETFUL_SIZE)
+            self.s[kernel.HALF_LIFE], self.s[kernel.KEEP] = half_life, 2.0 ** (-1.0 / half_life)
+            wide = kernel.FORGETFUL_WIDE
+        self.columns = np.zeros((0, wide))
+        self._kind = _KINDS[norm] | (kernel.ARCTAN if arctan else 0)
         self._row = np.empty(0)
         self._undo = np.empty(kernel.SIZE)
 
@@ -66,7 +89,7 @@ class Scaling:
     @property
     def scheduled(self) -> bool:
         """Whether anything is estimated at all."""
-        return self.standard or self.norm != "none"
+        return self.standard or self.norm != "none" or self.arctan
 
     @property
     def moves(self) -> bool:
@@ -162,15 +185,22 @@ class Scaling:
         ratio = np.ones(width)
         shift = np.zeros(width)
         growth = np.ones(width)
+        shrink = np.ones(width)
         forgetful = np.zeros(width, dtype=np.bool_)
         if self.standard:
             kernel.observe_columns(row.indices, row.values, row.form is Form.CSR, kinds, self.columns, self.s)
-            if self.rules >= RULES:
+            if self.rules >= RULES and self.half_life is None:
                 kernel.started_anew(self.columns, forgetful)
             kernel.change_columns(self._kind, kinds, self.columns, self.s)
             new_mean, new_inv = self.columns[:, kernel.APPLIED_MEAN], self.columns[:, kernel.APPLIED_INV]
             both = (old_inv > 0.0) & (new_inv > 0.0)
             ratio[both] = old_inv[both] / new_inv[both]
+            if self.half_life is not None:
+                kernel.remember(
+                    centred, self.s[kernel.ROWS] + 1.0 - self.s[kernel.LAST], old_mean, old_inv, self.columns, shrink
+                )
+            if self.arctan:
+                ratio = np.arctan(ratio) / (np.pi / 4.0)
             growth = np.maximum(ratio, 1.0)
             # a column that was emitted as its sign: that weight says nothing of its slope
             ratio[(old_inv > 0.0) != (new_inv > 0.0)] = 0.0
@@ -179,6 +209,9 @@ class Scaling:
             ratio[forgetful & (old_inv > 0.0)] = 0.0
             if centred:
                 shift[both] = (new_mean[both] - old_mean[both]) * old_inv[both]
+            if self.arctan:
+                shift = np.arctan(shift)
+                shrink = np.maximum(shrink, np.divide(1.0, ratio, out=np.ones(width), where=ratio > 0.0))
         _, norms = self.forward(row, kinds)
         kernel.observe_norm(float(norms[0]), self.s)
         self.s[kernel.LAST] = self.s[kernel.ROWS]
@@ -203,7 +236,9 @@ class Scaling:
             )
             return out
 
-        return UnitChange(ratio, shift, carry_rows, growth)
+        return UnitChange(
+            ratio, shift, carry_rows, growth, shrink if self.half_life is not None or self.arctan else None
+        )
 
     def fix(self, blocks: Sequence[Block], kinds: np.ndarray) -> None:
         """Take all rows into the fresh estimates and make them the applied values, once for all.
@@ -226,7 +261,14 @@ class Scaling:
 
     def copy(self) -> Scaling:
         """Return an independent copy."""
-        scaling = Scaling(standard=self.standard, center=self.center, norm=self.norm, rules=self.rules)
+        scaling = Scaling(
+            standard=self.standard,
+            center=self.center,
+            norm=self.norm,
+            arctan=self.arctan,
+            half_life=self.half_life,
+            rules=self.rules,
+        )
         scaling.s = self.s.copy()
         scaling.columns = self.columns.copy()
         return scaling
@@ -237,14 +279,19 @@ class Scaling:
         arrays = {"s": self.s.copy()}
         if self.standard:
             arrays["columns"] = self.columns[:width].copy()
-        meta = {"standard": self.standard, "center": self.center, "norm": self.norm}
-        return arrays, meta if self.rules == FIRST_RULES else {**meta, "rules": self.rules}
+        meta: dict[str, Any] = {"standard": self.standard, "center": self.center, "norm": self.norm}
+        if self.arctan:
+            meta["arctan"] = True
+        if self.half_life is not None:
+            meta["half_life"] = self.half_life
+        if self.rules != FIRST_RULES:
+            meta["rules"] = self.rules
+        return arrays, meta
 
     @classmethod
     def from_state_dict(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Self:
         """Return the scaling that `state_dict` described."""
-        rules = meta.get("rules", FIRST_RULES)
-        scaling = cls(standard=meta["standard"], center=meta["center"], norm=meta["norm"], rules=rules)
+        scaling = cls(**{"rules": FIRST_RULES, **meta})
         scaling.s = arrays["s"]
         if scaling.standard:
             scaling.columns = arrays["columns"]

@@ -4,7 +4,8 @@
 absent entries (zeros) are already in the column's estimates. `kinds` (d,) uint8 says which columns are
 indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout below.
 
-Scaling by the first rules has `columns` (d, FIRST_WIDE): the last two entries, and what they are for, are not there.
+Scaling by the first rules has `columns` (d, FIRST_WIDE): what comes later, and what it is for, is not there. Scaling
+that forgets has `columns` (d, FORGETFUL_WIDE) and `s` (FORGETFUL_SIZE,).
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ from aucstream.kernels.rows.linear import norm
 COUNT, MEAN, M2, LOW, HIGH, SETTLED, APPLIED_MEAN, APPLIED_INV, APPLIED_COUNT, APPLIED_REACH = range(10)
 FIRST_WIDE = 8
 WIDE = 10
+# Of scaling that forgets: what learners remember, in raw units, of the values that they have had since the column was
+# first standardised: how many rows, their mean, their variance. Not of a column that is emitted as its sign.
+KEPT_ROWS, KEPT_MEAN, KEPT_VARIANCE = range(10, 13)
+FORGETFUL_WIDE = 13
 ESTIMATES = 6  # the first of them; the rest is applied
 
 ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
 SIZE = 6
+HALF_LIFE, KEEP = 6, 7  # values after which one counts half; what one counts for after the next one, 2^(-1 / half-life)
+FORGETFUL_SIZE = 8
 
 NO_NORM, BOUNDED, UNIT = 0, 1, 2  # what divides the row: nothing, sqrt(k^2 + |x|^2), |x|
+ARCTAN = 4  # added to these: the arctan of each standardised value comes before the division
+NORM_OF = 3  # mask of what divides
 INDICATOR = 2
 
 YOUNG = 20  # values after which outliers are cut
@@ -38,9 +47,30 @@ FAR = 100.0  # the next one that differs from those others, but by 1 / FAR of th
 HUGE_NORM = 1e3  # ratio of two row norms that belong to different scales
 NORM_LIMIT, NORM_FLOOR = 1e150, 1e-150  # norms enter squared
 PRIOR = 30.0  # values that the prior variance counts for
+STEEPEST = 1.57  # an arctan is cut here before it is undone: 1,256 deviations
+REMEMBERED = 2.0  # deviations, root mean square, beyond which what is remembered is drawn towards the mean
 EVERY_ROW = 20.0  # rows below which the applied values change at every row
 GROWTH = 10.0  # later when the rows seen have grown by 1 / GROWTH
 EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square stays finite
+
+
+@jit
+def keep_of(s):
+    """Return what a value counts for after the next one of its column; 1 where nothing is forgotten."""
+    return s[KEEP] if s.size > SIZE else 1.0
+
+
+@jit
+def fade(j, keep, columns):
+    """Let the estimates of column j count for `keep` times what they did; writes columns.
+
+    The range shrinks as the deviation of values that no longer vary does.
+    """
+    mean, root = columns[j, MEAN], math.sqrt(keep)
+    columns[j, COUNT] *= keep
+    columns[j, M2] *= keep
+    columns[j, LOW] = mean + root * (columns[j, LOW] - mean)
+    columns[j, HIGH] = mean + root * (columns[j, HIGH] - mean)
 
 
 @jit
@@ -50,13 +80,15 @@ def lone(low, high, m2):
 
 
 @jit
-def enter(j, x, columns):
+def enter(j, x, keep, columns):
     """Take one value of column j into its estimates (Welford); writes them, or nothing on overflow.
 
     A young column forgets values so large that what comes now would vanish beside them, and one that did not
-    vary but for one outlier forgets that.
+    vary but for one outlier forgets that. Where all values fade (keep < 1) nothing more is forgotten.
     """
-    young = 0.0 < columns[j, COUNT] < 2.0 * YOUNG
+    if keep < 1.0:
+        fade(j, keep, columns)
+    young = keep == 1.0 and 0.0 < columns[j, COUNT] < 2.0 * YOUNG
     if young and x != 0.0 and abs(x) * HUGE < max(abs(columns[j, LOW]), abs(columns[j, HIGH])):
         marks = columns[j, COUNT] - math.floor(columns[j, COUNT])
         if marks < RESTARTS * MARK:
@@ -67,7 +99,7 @@ def enter(j, x, columns):
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
-    if columns.shape[1] == WIDE and n >= 2.0 * YOUNG:
+    if columns.shape[1] > FIRST_WIDE and keep == 1.0 and n >= 2.0 * YOUNG:
         low, high = columns[j, LOW], columns[j, HIGH]
         if lone(low, high, m2):
             usual = low if mean - low < high - mean else high
@@ -99,17 +131,22 @@ def enter(j, x, columns):
 
 
 @jit
-def enter_all(j, val, start, step, scores, columns):
+def enter_all(j, val, start, step, scores, keep, columns):
     """Take the values of column j, every `step`-th of val from `start` on, into its estimates, as `enter` each.
 
     Rows whose score is NaN are left out. Columns do not depend on each other: what is kept of one stays in registers.
     """
+    if keep < 1.0:
+        for i in range(scores.size):
+            if not math.isnan(scores[i]):
+                enter(j, val[start + i * step], keep, columns)
+        return
     n = columns[j, COUNT]
     mean = columns[j, MEAN]
     m2 = columns[j, M2]
     low = columns[j, LOW]
     high = columns[j, HIGH]
-    forgets = columns.shape[1] == WIDE
+    forgets = columns.shape[1] > FIRST_WIDE
     for i in range(scores.size):
         if math.isnan(scores[i]):
             continue
@@ -128,7 +165,7 @@ def enter_all(j, val, start, step, scores, columns):
             columns[j, M2] = m2
             columns[j, LOW] = low
             columns[j, HIGH] = high
-            enter(j, x, columns)
+            enter(j, x, keep, columns)
             n = columns[j, COUNT]
             mean = columns[j, MEAN]
             m2 = columns[j, M2]
@@ -142,8 +179,12 @@ def enter_all(j, val, start, step, scores, columns):
 
 
 @jit
-def enter_zeros(j, zeros, columns):
+def enter_zeros(j, zeros, keep, columns):
     """Take `zeros` values 0 of column j into its estimates; writes them."""
+    if keep < 1.0:
+        faded = keep**zeros
+        fade(j, faded, columns)
+        zeros = (1.0 - faded) / (1.0 - keep)
     n = columns[j, COUNT]
     total = n + zeros
     if n == 0.0:
@@ -160,6 +201,7 @@ def enter_zeros(j, zeros, columns):
 @jit
 def observe_columns(idx, x, sparse, kinds, columns, s):
     """Take one row into the columns' estimates; writes columns, s."""
+    keep = keep_of(s)
     if sparse:
         s[SPARSE_ROWS] += 1.0
     for k in range(x.size):
@@ -169,9 +211,9 @@ def observe_columns(idx, x, sparse, kinds, columns, s):
         if sparse:
             zeros = s[SPARSE_ROWS] - 1.0 - columns[j, SETTLED]
             if zeros > 0.0:
-                enter_zeros(j, zeros, columns)
+                enter_zeros(j, zeros, keep, columns)
             columns[j, SETTLED] = s[SPARSE_ROWS]
-        enter(j, x[k], columns)
+        enter(j, x[k], keep, columns)
 
 
 @jit
@@ -186,7 +228,7 @@ def observe_norm(length, s):
             s[NORM_MEAN] = 0.0
         if s[NORM_ROWS] > 0.0:
             length = min(length, 2.0 * math.sqrt(s[NORM_MEAN]))
-        s[NORM_ROWS] += 1.0
+        s[NORM_ROWS] = keep_of(s) * s[NORM_ROWS] + 1.0
         s[NORM_MEAN] += (length * length - s[NORM_MEAN]) / s[NORM_ROWS]
 
 
@@ -226,7 +268,7 @@ def observe(indptr, idx, val, sparse, standard, norms, scores, kinds, columns, s
         for k in range(indptr[1] if first > 0 else 0):
             j = k if idx is None else idx[k]
             if kinds[j] != INDICATOR:
-                enter_all(j, val, k, indptr[1], scores[:first], columns)
+                enter_all(j, val, k, indptr[1], scores[:first], keep_of(s), columns)
         for i in range(first):
             if not math.isnan(scores[i]):
                 observe_norm(norms[i], s)
@@ -260,7 +302,7 @@ def change_columns(kind, kinds, columns, s):
             continue
         zeros = s[SPARSE_ROWS] - columns[j, SETTLED]
         if zeros > 0.0 and columns[j, COUNT] > 0.0:
-            enter_zeros(j, zeros, columns)
+            enter_zeros(j, zeros, keep_of(s), columns)
             columns[j, SETTLED] = s[SPARSE_ROWS]
         reach = columns[j, HIGH] - columns[j, LOW]
         if columns[j, M2] > 0.0 and reach > 0.0:
@@ -274,7 +316,7 @@ def change_columns(kind, kinds, columns, s):
             continue
         columns[j, APPLIED_MEAN] = columns[j, MEAN]
         columns[j, APPLIED_INV] = 0.0
-        if columns.shape[1] == WIDE:
+        if columns.shape[1] > FIRST_WIDE:
             columns[j, APPLIED_COUNT] = columns[j, COUNT]
             reach = max(CUT, math.sqrt(columns[j, COUNT] + PRIOR))
             columns[j, APPLIED_REACH] = reach if kind == NO_NORM else EMITTED_LIMIT
@@ -305,7 +347,7 @@ def scaled(x, j, centred, kinds, columns):
             return -1.0
         return 0.0
     z = ((x - columns[j, APPLIED_MEAN]) if centred else x) * inverse
-    if columns.shape[1] == WIDE and columns[j, APPLIED_REACH] < EMITTED_LIMIT:
+    if columns.shape[1] > FIRST_WIDE and columns[j, APPLIED_REACH] < EMITTED_LIMIT:
         reach = columns[j, APPLIED_REACH]
         origin = 0.0 if centred else columns[j, APPLIED_MEAN] * inverse
         if abs(z - origin) > reach:
@@ -325,6 +367,43 @@ def started_anew(columns, out):
 
 
 @jit
+def remember(centred, rows, old_mean, old_inv, columns, shrink):
+    """Count `rows` more of the old applied values to what is remembered, and draw that towards the new mean.
+
+    Values of a column whose deviation shrinks are ever more deviations from its mean, without bound where the
+    estimates forget them and a learner does not. Writes columns and, where more than REMEMBERED, to shrink (d,) how
+    many times.
+    """
+    for j in range(shrink.size):
+        shrink[j] = 1.0
+        inverse = columns[j, APPLIED_INV]
+        if old_inv[j] == 0.0 or inverse == 0.0:
+            columns[j, KEPT_ROWS] = columns[j, KEPT_MEAN] = columns[j, KEPT_VARIANCE] = 0.0
+            continue
+        n = columns[j, KEPT_ROWS]
+        share = rows / (n + rows)
+        apart = old_mean[j] - columns[j, KEPT_MEAN]
+        if n == 0.0:
+            apart = 0.0
+            columns[j, KEPT_MEAN] = old_mean[j]
+        variance = columns[j, KEPT_VARIANCE]
+        variance += share * (1.0 / old_inv[j] / old_inv[j] - variance + (1.0 - share) * apart * apart)
+        mean = columns[j, KEPT_MEAN] + share * apart
+        centre = columns[j, APPLIED_MEAN] if centred else 0.0
+        reach = REMEMBERED / inverse
+        if not centred:
+            reach = math.sqrt(reach * reach + columns[j, APPLIED_MEAN] * columns[j, APPLIED_MEAN])
+        far = math.sqrt(variance + (mean - centre) * (mean - centre))
+        if far > reach:
+            shrink[j] = far / reach
+            mean = centre + (mean - centre) / shrink[j]
+            variance /= shrink[j] * shrink[j]
+        columns[j, KEPT_ROWS] = n + rows
+        columns[j, KEPT_MEAN] = mean
+        columns[j, KEPT_VARIANCE] = variance
+
+
+@jit
 def within(indptr, idx, z, forgetful, columns):
     """Cut raw values of columns that started anew at those they had since; writes z."""
     for k in range(indptr[indptr.size - 1]):
@@ -336,9 +415,10 @@ def within(indptr, idx, z, forgetful, columns):
 @jit
 def divide(x, k2, kind, length):
     """Divide the row x (n,) in place by what `kind` says; `length` is its norm."""
-    if length == 0.0 or kind == NO_NORM:
+    norm_kind = kind & NORM_OF
+    if length == 0.0 or norm_kind == NO_NORM:
         return
-    if kind == UNIT or k2 == 0.0 or length > 1e150:
+    if norm_kind == UNIT or k2 == 0.0 or length > 1e150:
         by = length
     else:
         by = math.sqrt(k2 + length * length)
@@ -356,6 +436,11 @@ def forward_row(idx, x, standard, centred, kind, kinds, columns, s, out):
     else:
         for k in range(x.size):
             out[k] = x[k]
+    if kind & ARCTAN:
+        for k in range(x.size):
+            j = k if idx is None else idx[k]
+            if kinds[j] != INDICATOR and not (standard and columns[j, APPLIED_INV] == 0.0):  # a sign stays one
+                out[k] = math.atan(out[k])
     length = norm(out)
     divide(out, s[APPLIED_K2], kind, length)
     return length
@@ -366,6 +451,8 @@ def rows_until_change(s):
     """Return after how many more rows the applied values change (1: at the next row)."""
     last = s[LAST]
     step = 1.0 if last < EVERY_ROW else math.ceil(last / GROWTH)
+    if s.size > SIZE:
+        step = min(step, max(1.0, math.floor(s[HALF_LIFE] / GROWTH)))
     return last + step - s[ROWS]
 
 
@@ -421,13 +508,15 @@ def backward(indptr, idx, z, standard, centred, kind, kinds, old_mean, old_inv, 
         length = norm(z[a:b])
         by = 1.0
         if length > 0.0 and k2 > 0.0:
-            if kind == BOUNDED:
+            if kind & NORM_OF == BOUNDED:
                 by = math.sqrt(k2) / math.sqrt(max(1e-12, 1.0 - length * length))
-            elif kind == UNIT:
+            elif kind & NORM_OF == UNIT:
                 by = math.sqrt(k2)
         for k in range(a, b):
             x = z[k] * by
             j = idx[k]
+            if kind & ARCTAN and kinds[j] != INDICATOR:
+                x = math.tan(max(-STEEPEST, min(STEEPEST, x)))
             if standard and kinds[j] != INDICATOR:
                 if old_inv[j] == 0.0:
                     x = old_mean[j]

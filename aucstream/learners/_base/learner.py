@@ -225,6 +225,7 @@ class Learner(StatefulClassifier):
             change.shift[:d],
             change.carry_rows,
             None if change.growth is None else change.growth[:d],
+            None if change.shrink is None else change.shrink[:d],
         )
         self._ensure(d)
         self._settle()

@@ -242,12 +242,20 @@ class UnitChange:
     growth : ndarray (d,) or None
         >= 1: weights are divided by it besides. None (or 1) keeps the score of every raw row, up to a
         constant.
+    shrink : ndarray (d,) or None
+        >= 1: remembered rows are divided by it besides. None (or 1) keeps them as they were.
     """
 
     ratio: Floats
     shift: Floats
     carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     growth: Floats | None = None
+    shrink: Floats | None = None
+
+    @property
+    def row_ratio(self) -> Floats:
+        """What (d,) remembered rows are divided by."""
+        return self.ratio if self.shrink is None else self.ratio * self.shrink
 
     @property
     def offset_shift(self) -> Floats:

@@ -1,4 +1,7 @@
-"""How each declared unit follows a change of the features' units: a row z becomes (z - shift) / ratio."""
+"""How each declared unit follows a change of the features' units: a row z becomes (z - shift) / ratio.
+
+A row that is remembered becomes (z - shift) / (ratio shrink).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def carry_vector(array: Floats, part: Vector, fields: Mapping[str, Any], change:
         count = float(fields[part.count[0]][part.count[1]])
         if part.unit is Unit.ROW_MEAN:
             count = float(count > 0.0)
-        array[:] = _divided(array - count * change.shift, change.ratio)
+        array[:] = _divided(array - count * change.shift, change.row_ratio)
     else:
         _scale(array, part.unit, change, 0)
 
@@ -37,7 +40,7 @@ def carry_table(array: Floats, part: Table, fields: Mapping[str, Any], change: U
 def _scale(array: Floats, unit: Unit, change: UnitChange, axis: int) -> None:
     """Bring one axis of `array` to the new units, in place; a square of rows has two axes or a power of two."""
     along = (slice(None), None) if array.ndim == 2 and axis == 0 else (slice(None),)
-    ratio = change.ratio[along]
+    ratio = change.row_ratio[along]
     power = 2 if array.ndim == 1 else 1
     if unit in (Unit.WEIGHT, Unit.WEIGHT_SQUARED):
         factor = change.ratio if change.growth is None else change.ratio / change.growth

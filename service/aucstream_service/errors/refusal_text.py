@@ -27,6 +27,7 @@ _PYDANTIC = [
     for pattern, text in (
         (r"^Input should be (?=greater|less)", "a number "),
         (r"^Input should be ", ""),
+        (r"^Value error, ", ""),
         (r"^String should have ", "a string of "),
         (r", unable to parse .*| or instance of \w+", ""),
         (r"a valid dictionary", "an object"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aucstream import AutoScale, BoundedNorm, Hashing, Pipeline, Standardize, Vocabulary
+from aucstream import Arctan, AutoScale, BoundedNorm, Hashing, Pipeline, Standardize, Vocabulary
 from aucstream.errors import InvalidParams
 from aucstream.learners._base.capabilities import Capability
 
@@ -16,6 +16,7 @@ SCALERS = {
     "standard": (Standardize(),),
     "scale+bounded": (Standardize(with_mean=False), BoundedNorm()),
     "auto": (AutoScale(),),
+    "standard@30+arctan+bounded": (Standardize(half_life=30), Arctan(), BoundedNorm()),
 }
 ROW = {"a": 2.0, "b": -0.5, "c": 0.0, "word": "new", "tags": ["u", "never"], "flag": True, "late": 3.0, "gone": None}
 

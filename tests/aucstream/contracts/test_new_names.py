@@ -16,6 +16,7 @@ from aucstream.registry import make
 from .models import FORMS, learn_dicts, state, stream, variants_in_forms
 
 SCALERS = ["standard+bounded", "scale+bounded", "standard", "standard+l2", "l2", "none"]
+SCALERS += ["standard@30+bounded", "standard+arctan+bounded"]
 PLAIN = 4  # of the first rows: they are read in one go
 ROWS = [
     {"n0": 1.5},

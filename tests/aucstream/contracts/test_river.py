@@ -12,6 +12,7 @@ from aucstream import (
     OAM,
     PSAM,
     SOLAM,
+    Arctan,
     AutoScale,
     BoundedNorm,
     Hashing,
@@ -40,6 +41,9 @@ MODELS = {
     "Standardize scale": lambda: Standardize(with_mean=False),
     "BoundedNorm": BoundedNorm,
     "UnitNorm": UnitNorm,
+    "Arctan": Arctan,
+    "Standardize that forgets": lambda: Standardize(half_life=50),
+    "AutoScale that forgets": lambda: AutoScale(half_life=50),
     "AutoScale": AutoScale,
     **{
         f"{cls.__name__} {params}": (lambda cls=cls, params=params: cls(**params))
