@@ -37,6 +37,9 @@ class ASAM(SampledPairs):
         >= 1. Rows kept of each class.
     policy : {"reservoir", "fifo", "random"}, default="reservoir"
         Which row a new one replaces: all seen equally likely kept; the oldest; any.
+    half_life : float or None, default=None
+        In [1, inf). Rows after which steps, iterates and offered rows count half; None: all count the same. For
+        streams that change: with 1,000 to 10,000 both the average and the buffers follow.
     kappa : float or None, default=None
         In (0, inf). Largest row norm. None: a running root mean square takes its place, so that rows
         of any scale work; a number gives the paper's literal form.

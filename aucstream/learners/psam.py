@@ -35,6 +35,9 @@ class PSAM(SampledPairs):
         >= 1. Rows kept of each class.
     policy : {"reservoir", "fifo", "random"}, default="reservoir"
         Which row a new one replaces: all seen equally likely kept; the oldest; any.
+    half_life : float or None, default=None
+        In [1, inf). Rows after which steps, iterates and offered rows count half; None: all count the same. For
+        streams that change: with 1,000 to 10,000 both the average and the buffers follow.
     kappa : float or None, default=None
         In (0, inf). Largest row norm. None: a running root mean square takes its place, so that rows
         of any scale work; a number gives the paper's literal form.
@@ -52,6 +55,10 @@ class PSAM(SampledPairs):
     the first line being the proximal step of eta (1 - w'z)_+. Arrivals: `fresh` steps against uniform
     slots of the other class, then the row is offered to its own buffer, then `replay` steps. The output
     is wbar. Time O(nnz) a pair; memory 24 bytes a feature and the buffered rows.
+
+    With a `half_life` h every arrival first multiplies t, q and the number of rows offered to each buffer by
+    2^(-1/h). A full reservoir then takes a row with probability capacity over that number, rounded up, or
+    capacity/(capacity + 1) at most, so that a row of the buffer is as likely as it counts.
 
     `fit` is Algorithm 1 over the fixed set: epochs times n steps on uniform pairs of its rows; the
     streaming form with `fresh=0`, room for all rows and replay alone equals it bit for bit.
@@ -83,6 +90,7 @@ class PSAM(SampledPairs):
         yield {}
         yield {"policy": "fifo", "capacity": 5, "fresh": 1, "replay": 2}
         yield {"policy": "random", "capacity": 3, "rskip": 1, "askip": 3}
+        yield {"capacity": 4, "half_life": 50.0}
 
     @classmethod
     def _extreme_params(cls) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,35 @@ from aucstream.kernels.weights.averages import SCALE_RESET, fold
 # layout of State.scalars: q, r-count, a-count of Algorithm 1; rows offered to each buffer; upper
 # bounds of |w| and of a buffered row's norm, which show beforehand that a step stays finite
 SCALE, CUM, STEPS, AVERAGED, RCOUNT, ACOUNT, SEEN_POS, SEEN_NEG, REACH, LONGEST = range(10)
+# of a learner that fades: what the newest iterate counts for in CUM, u and AVERAGED, where the first counted for 1;
+# rows offered to each buffer, faded
+GROWTH, FADED_POS, FADED_NEG = range(10, 13)
+FADING_SIZE = 13
+GROWTH_RESET = 1e30  # fold beyond this: keeps all in range
 PROX, HINGE, SQUARED = 0, 1, 2  # proximal step of the hinge; gradient steps of the hinge, of its square
+
+
+@jit
+def growth_of(scalars):
+    """Return what the newest iterate counts for; 1 where nothing fades."""
+    return scalars[GROWTH] if scalars.size == FADING_SIZE else 1.0
+
+
+@jit
+def fade(v, u, scalars, keep):
+    """Let steps, average and offers count for `keep` times what they did; writes v, u, scalars.
+
+    Returns what v was multiplied by.
+    """
+    scalars[STEPS] *= keep
+    scalars[FADED_POS] *= keep
+    scalars[FADED_NEG] *= keep
+    scalars[GROWTH] /= keep
+    if scalars[GROWTH] <= GROWTH_RESET:
+        return 1.0
+    scale = scalars[SCALE]
+    _fold(v, u, scalars)
+    return scale
 
 
 @jit
@@ -58,12 +86,13 @@ def step_pair(
     scalars[STEPS] = t
     scalars[RCOUNT] -= 1.0
     if scalars[RCOUNT] <= 0.0:
-        scalars[SCALE] *= 1.0 - rskip / (t + t0)
+        scalars[SCALE] *= max(0.0, 1.0 - rskip / (t + t0))  # t may be less than rskip where it fades
         scalars[RCOUNT] = rskip
     scalars[ACOUNT] -= 1.0
     if scalars[ACOUNT] <= 0.0:
-        scalars[CUM] += scalars[SCALE]
-        scalars[AVERAGED] += 1.0
+        counts = growth_of(scalars)
+        scalars[CUM] += scalars[SCALE] * counts
+        scalars[AVERAGED] += counts
         scalars[ACOUNT] = askip
     if scalars[SCALE] < SCALE_RESET:
         vx *= scalars[SCALE]
@@ -107,7 +136,7 @@ def output(vx, ux, scalars):
 @jit
 def step(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-    idx, x, y, weight, lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
+    idx, x, y, weight, lam, t0, rskip, askip, fresh, replay, capacity, policy, keep, loss, kappa,
 ):  # fmt: skip
     """All steps of one arrival; writes all state.
 
@@ -118,9 +147,9 @@ def step(
     length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     top = max(scalars[LONGEST] * ratio, factor * length)
     # no step lengthens w by more than eta |z|: that of the squared hinge ends between w and margin 1
-    farthest = (fresh * weight + replay) / (lam * (scalars[STEPS] + 1.0 + t0)) / unit / unit * 2.0 * top
+    farthest = (fresh * weight + replay) / (lam * (keep * scalars[STEPS] + 1.0 + t0)) / unit / unit * 2.0 * top
     farthest += scalars[REACH]
-    sums = scalars[CUM] + fresh + replay
+    sums = scalars[CUM] + (fresh + replay) * growth_of(scalars) / keep
     if not (
         math.isfinite(vx)
         and math.isfinite(score)
@@ -130,6 +159,8 @@ def step(
         return math.nan
     count_row(ledger, score, y, weight, mean, rows)
     scalars[LONGEST] = top
+    if keep < 1.0:
+        vx *= fade(v, u, scalars, keep)
     if ratio != 1.0:
         buffers.rescale(ratio, slots, pool_val)
     if y > 0.0:
@@ -151,8 +182,14 @@ def step(
             )  # fmt: skip
         wipe(idx, x, dense)
     scalars[own] += 1.0
+    offered = np.int64(scalars[own])
+    if keep < 1.0:
+        faded = FADED_POS if y > 0.0 else FADED_NEG
+        scalars[faded] += 1.0
+        if policy == buffers.RESERVOIR and offered > capacity:
+            offered = max(capacity + 1, np.int64(math.ceil(scalars[faded])))
     buffers.offer(
-        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+        generator, idx, x, factor, capacity - first, offered, capacity, policy, slots, pool_idx, pool_val
     )  # fmt: skip
     replay_pairs(
         v, u, scalars, dense, slots, pool_idx, pool_val, generator, replay, lam, t0, rskip, askip, capacity, loss, unit
@@ -163,7 +200,7 @@ def step(
 @jit
 def score_row(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
-    lam, t0, rskip, askip, fresh, replay, capacity, policy, loss, kappa,
+    lam, t0, rskip, askip, fresh, replay, capacity, policy, keep, loss, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
@@ -173,6 +210,12 @@ def score_row(
 @jit
 def _fold(v, u, scalars):
     fold(v, u, scalars[SCALE], scalars[CUM])
+    growth = growth_of(scalars)
+    if growth != 1.0:
+        for j in range(u.size):
+            u[j] /= growth
+        scalars[AVERAGED] /= growth
+        scalars[GROWTH] = 1.0
     scalars[SCALE] = 1.0
     scalars[CUM] = 0.0
 

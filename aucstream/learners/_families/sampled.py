@@ -12,6 +12,10 @@ from aucstream.kernels.pairs import buffers, sampled_pairs
 from aucstream.kernels.pairs.sampled_pairs import (
     ACOUNT,
     AVERAGED,
+    FADED_NEG,
+    FADED_POS,
+    FADING_SIZE,
+    GROWTH,
     LONGEST,
     RCOUNT,
     SCALE,
@@ -39,11 +43,21 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(
-    State,
-    sampled_pairs.step,
-    sampled_pairs.score_row,
-    sampled_pairs.settle,
+class FadingState(NamedTuple):
+    """That of a learner that fades: 3 floats more."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", AVERAGED), -1.0)]
+    scalars: Annotated[Floats, Fixed(FADING_SIZE)]
+    dense: Annotated[Floats, Scratch(np.float64)]
+    slots: Annotated[Ints, Slots()]
+    pool_idx: Annotated[Ints, PoolIdx()]
+    pool_val: Annotated[Floats, PoolVal()]
+    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
+
+
+_PROGRAM, _FADING = (
+    Program(state, sampled_pairs.step, sampled_pairs.score_row, sampled_pairs.settle) for state in (State, FadingState)
 )
 
 
@@ -59,6 +73,7 @@ class SampledPairs(Learner):
     replay: Annotated[int, Ge(0)] = 0
     capacity: Annotated[int, Ge(1), Size("buffered rows")] = 1000
     policy: Literal["reservoir", "fifo", "random"] = "reservoir"
+    half_life: Annotated[float | None, Ge(1)] = None
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0
 
@@ -70,7 +85,7 @@ class SampledPairs(Learner):
         raise NotImplementedError
 
     def _chosen_program(self) -> Program:
-        return _PROGRAM
+        return _PROGRAM if self.half_life is None else _FADING
 
     def _kernel_args(self) -> tuple[float, ...]:
         t0 = 1.0 / self.lam if self.t0 is None else self.t0
@@ -83,6 +98,7 @@ class SampledPairs(Learner):
             self.replay,
             self.capacity,
             buffers.POLICIES[self.policy],
+            1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life),
             self._loss_code(),
             self.kappa or 0.0,
         )
@@ -98,6 +114,12 @@ class SampledPairs(Learner):
         scalars[SCALE] = 1.0
         scalars[RCOUNT] = self.rskip
         scalars[ACOUNT] = self.askip
+        if self.half_life is not None:
+            scalars[GROWTH] = 1.0
+
+    def _added(self) -> list[tuple[str, int]]:
+        faded = [("scalars", FADED_POS), ("scalars", FADED_NEG)] if self.half_life is not None else []
+        return [*super()._added(), *faded]
 
     def fit(self, X: Any, y: Any, epochs: int = 1) -> Self:
         """Start anew and run Algorithm 1 over (X, y): `epochs` times n pair steps; calibrate at the end.
@@ -120,7 +142,7 @@ class SampledPairs(Learner):
         """
         block = start_anew(self, X, y, epochs)
         n, signs = len(block), block.y
-        lam, t0, rskip, askip, _, _, capacity, policy, loss, kappa = self._kernel_params
+        lam, t0, rskip, askip, _, _, capacity, policy, _, loss, kappa = self._kernel_params
         indptr, idx, val = block.indptr, columns_of(block), block.values
         factors, scaled = np.empty(n), np.empty(val.size)
         unit = scale_rows(indptr, val, signs, factors, scaled, self._ledger, LONGEST_ROW, kappa)
@@ -141,6 +163,8 @@ class SampledPairs(Learner):
             scalars, self._field("slots"), self._field("pool_idx"), self._field("pool_val"), generator,
             indptr, idx, scaled, signs, factors, capacity, policy,
         )  # fmt: skip
+        if self.half_life is not None:
+            scalars[[FADED_POS, FADED_NEG]] = scalars[[SEEN_POS, SEEN_NEG]]
         scalars[LONGEST] = buffers.longest(self._field("slots"), self._field("pool_val"))
         self._calibrate_on(final_scores(self, block), signs)
         return self

@@ -12,7 +12,7 @@ from reference.psam import PSAM as Plain
 from reference.psam import psam_batch
 from scipy import sparse
 
-from aucstream import PSAM
+from aucstream import PSAM, from_bytes
 from aucstream.errors import InvalidParams
 from aucstream.kernels.pairs import sampled_pairs
 
@@ -26,6 +26,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "folding": {"fresh": 15, "t0": 0.0, "lam": 1e-2, "capacity": 50},
     "literal": {"kappa": 2.0, "lam": 1e-6, "t0": 3.0},
     "replay-only": {"fresh": 0, "replay": 3, "capacity": 25},
+    "fading": {"half_life": 60.0, "capacity": 12, "t0": 5.0, "lam": 1e-2, "replay": 1},
+    "fading-fast": {"half_life": 1.0, "capacity": 12, "askip": 3, "rskip": 5},
     "no-average-yet": {"askip": 10**6, "fresh": 1},
 }
 each_variant = pytest.mark.parametrize("params", VARIANTS.values(), ids=VARIANTS.keys())
@@ -53,7 +55,8 @@ def check_buffers(model: Any, plain: Any, form: str) -> None:
 def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(PSAM, Plain, params, form)
     scalars = model._field("scalars")
-    assert [scalars[sampled_pairs.STEPS], scalars[sampled_pairs.AVERAGED]] == [plain.t, plain.q]
+    averaged = scalars[sampled_pairs.AVERAGED] / sampled_pairs.growth_of(scalars)
+    assert [scalars[sampled_pairs.STEPS], averaged] == pytest.approx([plain.t, plain.q], rel=1e-12)
     assert [scalars[sampled_pairs.RCOUNT], scalars[sampled_pairs.ACOUNT]] == [plain.rcount, plain.acount]
     assert [scalars[sampled_pairs.SEEN_POS], scalars[sampled_pairs.SEEN_NEG]] == [plain.pos.seen, plain.neg.seen]
     check_buffers(model, plain, form)
@@ -183,3 +186,39 @@ class TestCitizen:
 
     def test_rescaled(self, params: dict[str, Any]) -> None:
         agreement.check_rescaled(lambda: PSAM(**params))
+
+
+def test_a_half_life_follows_a_stream_that_turns_around() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(24_000, 3))
+    y = X[:, 0] + 0.5 * random.normal(size=24_000) > 0.0
+    y[20_000:] = ~y[20_000:]
+    after = {}
+    for half_life in (None, 300.0):
+        scores = PSAM(half_life=half_life).engine.learn_array(X, y)
+        after[half_life] = float(np.corrcoef(scores[22_000:], y[22_000:])[0, 1])
+    assert after[300.0] > 0.6 > 0.0 > after[None]
+
+
+def test_a_fading_reservoir_holds_rows_by_what_they_count_for() -> None:
+    """A row in it is as old as a geometric law says: of the rows of a class half are younger than the half-life."""
+    n, half_life = 60_000, 2000.0
+    rows = np.column_stack([np.arange(float(n)), np.zeros(n)])
+    model = PSAM(fresh=0, capacity=400, half_life=half_life, kappa=1e9)
+    model.engine.learn_array(rows, np.arange(n) % 2 == 0)
+    slots, val = model._field("slots"), model._field("pool_val")
+    ages = n - val[slots[:-1, 0]]
+    assert np.median(ages) == pytest.approx(half_life, rel=0.15)
+
+
+def test_a_half_life_beyond_the_stream_is_none_and_a_resumed_model_goes_on_to_the_last_bit() -> None:
+    X, y, w = agreement.stream(600)
+    whole, none = PSAM(half_life=1e13, capacity=1000), PSAM(capacity=1000)
+    agreement.close(whole.engine.learn_array(X, y, w), none.engine.learn_array(X, y, w))
+    never = PSAM(half_life=7.0, capacity=20)
+    never.engine.learn_array(X, y, w)
+    resumed = PSAM(half_life=7.0, capacity=20)
+    resumed.engine.learn_array(X[:300], y[:300], w[:300])
+    resumed = from_bytes(resumed.to_bytes())
+    resumed.engine.learn_array(X[300:], y[300:], w[300:])
+    assert resumed.to_bytes() == never.to_bytes()

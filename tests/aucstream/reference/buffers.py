@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .randomness import Generator
@@ -30,6 +32,8 @@ class Buffer:
         self.rng = rng
         self.rows: list[np.ndarray] = []
         self.seen = 0
+        self.counted = 0.0  # offers, faded
+        self.fades = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -37,11 +41,13 @@ class Buffer:
     def offer(self, x: np.ndarray) -> None:
         """Offer one row."""
         self.seen += 1
+        self.counted += 1.0
         if len(self.rows) < self.capacity:
             self.rows.append(x.copy())
             return
         if self.policy == "reservoir":
-            slot = self.rng.below(self.seen)
+            counted = max(self.capacity + 1, math.ceil(self.counted)) if self.fades else self.seen
+            slot = self.rng.below(counted)
         elif self.policy == "fifo":
             slot = (self.seen - 1) % self.capacity
         elif self.policy == "random":
@@ -50,6 +56,11 @@ class Buffer:
             raise ValueError(f"unknown policy {self.policy!r}")
         if slot < self.capacity:
             self.rows[slot] = x.copy()
+
+    def fade(self, keep: float) -> None:
+        """Let the offers so far count for `keep` times what they did; a reservoir then draws from what they count."""
+        self.counted *= keep
+        self.fades |= keep < 1.0
 
     def rescale(self, ratio: float) -> None:
         """Multiply all rows by a ratio (see `RowScale`: a restart of the scale)."""

@@ -45,6 +45,9 @@ class PSAM:
 
     one generator, draws in this order.
 
+    Fading (``half_life``): before all that, t, q and the offers that each buffer counts are multiplied by
+    2^(-1/half_life).
+
     Scale (``kappa=None``): as on x/kappa_t with w in raw units: eta becomes eta/kappa_t^2 and lam becomes
     lam kappa_t^2, so the shrink is as it was. A long row is shortened before its pairs are formed and before
     it is stored: buffers hold shortened rows in raw units. Replayed pairs use the kappa_t of the moment.
@@ -66,7 +69,9 @@ class PSAM:
         policy: str = "reservoir",
         kappa: float | None = None,
         seed: int = 0,
+        half_life: float | None = None,
     ) -> None:
+        self.keep = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
         self.lam = lam
         self.t0 = 1.0 / lam if t0 is None else t0
         self.rskip = rskip
@@ -79,8 +84,8 @@ class PSAM:
         self.neg = Buffer(capacity, policy, self.rng)
         self.w = np.zeros(0)
         self.wbar = np.zeros(0)
-        self.t = 0
-        self.q = 0
+        self.t = 0.0
+        self.q = 0.0
         self.rcount = rskip
         self.acount = askip
 
@@ -107,6 +112,10 @@ class PSAM:
             return score
         _, factor = self.scale.see(x)
         x = factor * x
+        self.t *= self.keep
+        self.q *= self.keep
+        for buffer in (self.pos, self.neg):
+            buffer.fade(self.keep)
         self.pos.rescale(self.scale.restart)
         self.neg.rescale(self.scale.restart)
         own, opposite, sign = (self.pos, self.neg, 1.0) if y > 0 else (self.neg, self.pos, -1.0)
@@ -140,7 +149,7 @@ class PSAM:
         self.w = self.w - eta * g * z
         self.rcount -= 1
         if self.rcount <= 0:
-            self.w = self.w * (1.0 - self.rskip / (self.t + self.t0))
+            self.w = self.w * max(0.0, 1.0 - self.rskip / (self.t + self.t0))
             self.rcount = self.rskip
         self.acount -= 1
         if self.acount <= 0:
