@@ -25,6 +25,10 @@ from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scr
 # layout of State.scalars; updates averaged; rows offered to each buffer; upper bounds of |w| and of a
 # buffered row's norm, which show beforehand that a step stays finite
 CUM, STEPS, SEEN_POS, SEEN_NEG, REACH, LONGEST = range(6)
+# with a half-life: what the newest iterate counts for in CUM, u and STEPS, where the first counted for 1; offers, faded
+GROWTH, FADED_POS, FADED_NEG = range(6, 9)
+FADING_SIZE = 9
+GROWTH_RESET = 1e30  # fold beyond this: keeps all in range
 SEQ, GRA = 0, 1
 UPDATES = {"seq": SEQ, "gra": GRA}
 
@@ -35,6 +39,25 @@ def output(vx, ux, scalars, average):
     if average == 0:
         return vx
     return (scalars[CUM] * vx - ux) / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
+
+
+@jit
+def growth_of(scalars):
+    """Return what the newest iterate counts for; 1 where nothing fades."""
+    return scalars[GROWTH] if scalars.size == FADING_SIZE else 1.0
+
+
+@jit
+def fold_average(v, u, scalars):
+    """Write -(sum of iterates) into u, the newest counting for 1; writes u, scalars. O(d)."""
+    fold(v, u, 1.0, scalars[CUM])
+    scalars[CUM] = 0.0
+    growth = growth_of(scalars)
+    if growth != 1.0:
+        for j in range(u.size):
+            u[j] /= growth
+        scalars[STEPS] /= growth
+        scalars[GROWTH] = 1.0
 
 
 @jit
@@ -99,7 +122,7 @@ def update_gra(v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, 
 @jit
 def step(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger,
-    idx, x, y, weight, update, C, capacity, policy, count, average, kappa,
+    idx, x, y, weight, update, C, capacity, policy, count, average, keep, kappa,
 ):  # fmt: skip
     """All pairs of one arrival; writes all state.
 
@@ -115,7 +138,8 @@ def step(
     others = min(np.int64(scalars[other]), capacity)
     largest = C
     if count != 0:
-        largest *= max(1.0, scalars[other] / capacity)
+        offers = keep * scalars[FADED_POS + (other - SEEN_POS)] if keep < 1.0 else scalars[other]
+        largest *= max(1.0, offers / capacity)
     largest = by_mean(ledger, y, weight) * largest / 2.0 / unit / unit
     top = max(scalars[LONGEST] * ratio, factor * length)
     farthest = scalars[REACH] + others * largest * 2.0 * top
@@ -132,8 +156,19 @@ def step(
     if ratio != 1.0:
         buffers.rescale(ratio, slots, pool_val)
     scalars[own] += 1.0
+    offered = np.int64(scalars[own])
+    if keep < 1.0:
+        scalars[GROWTH] /= keep
+        if scalars[GROWTH] > GROWTH_RESET:
+            fold_average(v, u, scalars)
+        scalars[FADED_POS] *= keep
+        scalars[FADED_NEG] *= keep
+        faded = FADED_POS + (own - SEEN_POS)
+        scalars[faded] += 1.0
+        if policy == buffers.RESERVOIR and offered > capacity:
+            offered = max(capacity + 1, np.int64(math.ceil(scalars[faded])))
     buffers.offer(
-        generator, idx, x, factor, capacity - first, np.int64(scalars[own]), capacity, policy, slots, pool_idx, pool_val
+        generator, idx, x, factor, capacity - first, offered, capacity, policy, slots, pool_idx, pool_val
     )  # fmt: skip
     if others == 0:
         return score
@@ -149,15 +184,16 @@ def step(
             v, u, scalars, dense, slots, pool_idx, pool_val, idx, x, factor, xx, vx, sign, first, others, largest
         )  # fmt: skip
     wipe(idx, x, dense)
-    scalars[CUM] += 1.0
-    scalars[STEPS] += 1.0
+    counts = growth_of(scalars)
+    scalars[CUM] += counts
+    scalars[STEPS] += counts
     return score
 
 
 @jit
 def score_row(
     v, u, scalars, dense, slots, pool_idx, pool_val, generator, ledger, idx, x,
-    update, C, capacity, policy, count, average, kappa,
+    update, C, capacity, policy, count, average, keep, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
@@ -167,8 +203,7 @@ def score_row(
 @jit
 def settle(v, u, scalars, dense, slots, pool_idx, pool_val, generator):
     """Fold the average: u = -(sum of iterates); recount both bounds. O(d + buffers)."""
-    fold(v, u, 1.0, scalars[CUM])
-    scalars[CUM] = 0.0
+    fold_average(v, u, scalars)
     scalars[REACH] = norm(v)
     scalars[LONGEST] = buffers.longest(slots, pool_val)
 
@@ -186,7 +221,20 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
-_PROGRAM = Program(State, step, score_row, settle)
+class FadingState(NamedTuple):
+    """That with a half-life: 3 floats more."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", STEPS), -1.0)]
+    scalars: Annotated[Floats, Fixed(FADING_SIZE)]
+    dense: Annotated[Floats, Scratch(np.float64, 2)]
+    slots: Annotated[Ints, Slots()]
+    pool_idx: Annotated[Ints, PoolIdx()]
+    pool_val: Annotated[Floats, PoolVal()]
+    generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
+
+
+_PROGRAM, _FADING = (Program(state, step, score_row, settle) for state in (State, FadingState))
 
 
 @learner
@@ -212,6 +260,9 @@ class OAM(Learner):
         "count" multiplies C by rows seen of the other class over `capacity`, as in [1]_.
     average : bool, default=True
         Whether the output is the average of the iterates, else the last.
+    half_life : float or None, default=None
+        In [1, inf). Rows after which iterates and offered rows count half; None: all count the same. For streams that
+        change: with 1,000 to 10,000 both the average and the buffers follow.
     kappa : float or None, default=None
         In (0, inf). Largest row norm. None: a running root mean square takes its place, so that rows
         of any scale work; a number gives the paper's literal form.
@@ -226,7 +277,9 @@ class OAM(Learner):
         seq:  l = 1 - w'z,  w += min(C_t/2, l / z'z) z  if l > 0
         gra:  w += (C_t/2) z  if w0'z <= 1,  w0 the weights before the row
 
-    and wbar averages the w after each arrival. Time O(capacity nnz) a row; memory 32 bytes a feature
+    and wbar averages the w after each arrival. With a `half_life` h every arrival first multiplies what the earlier ones
+    count for in wbar, and the number of rows offered to each buffer, by 2^(-1/h); a full reservoir takes a row as
+    `PSAM` says, and `weighting` goes by that number. Time O(capacity nnz) a row; memory 32 bytes a feature
     and the buffered rows.
 
     Deviations: one draw an offer instead of two, of the same law; equal rows are skipped; C without
@@ -254,6 +307,7 @@ class OAM(Learner):
     policy: Literal["reservoir", "fifo", "random"] = "reservoir"
     weighting: Literal["none", "count"] = "none"
     average: bool = True
+    half_life: Annotated[float | None, Ge(1)] = None
     kappa: Annotated[float | None, Gt(0)] = None
     seed: int | None = 0
 
@@ -261,7 +315,15 @@ class OAM(Learner):
     _random = True
 
     def _chosen_program(self) -> Program:
-        return _PROGRAM
+        return _PROGRAM if self.half_life is None else _FADING
+
+    def _init_state(self) -> None:
+        if self.half_life is not None:
+            self._field("scalars")[GROWTH] = 1.0
+
+    def _added(self) -> list[tuple[str, int]]:
+        faded = [("scalars", FADED_POS), ("scalars", FADED_NEG)] if self.half_life is not None else []
+        return [*super()._added(), *faded]
 
     def _kernel_args(self) -> tuple[float, ...]:
         return (
@@ -271,6 +333,7 @@ class OAM(Learner):
             buffers.POLICIES[self.policy],
             int(self.weighting == "count"),
             int(self.average),
+            1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life),
             self.kappa or 0.0,
         )
 
@@ -285,6 +348,7 @@ class OAM(Learner):
         yield {}
         yield {"update": "gra", "policy": "fifo", "capacity": 10}
         yield {"weighting": "count", "average": False, "capacity": 10, "policy": "random"}
+        yield {"half_life": 50.0, "capacity": 10}
 
     @classmethod
     def _extreme_params(cls) -> Iterator[dict[str, Any]]:

@@ -38,6 +38,9 @@ class OAM:
     in "seq" (a step never goes beyond margin 1, whatever om), the step itself in "gra". The average is uniform over
     updates, t goes up by 1, the buffer takes the row once. om = 0 changes nothing at all.
 
+    Fading (``half_life``): before all that, t and the offers that each buffer counts are multiplied by
+    2^(-1/half_life); "count" goes by these.
+
     One generator: draws are made by own.offer only.
     """
 
@@ -51,7 +54,9 @@ class OAM:
         average: bool = True,
         kappa: float | None = None,
         seed: int = 0,
+        half_life: float | None = None,
     ) -> None:
+        self.keep = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
         self.update = update
         self.C = C
         self.capacity = capacity
@@ -63,7 +68,7 @@ class OAM:
         self.neg = Buffer(capacity, policy, self.rng)
         self.w = np.zeros(0)
         self.wbar = np.zeros(0)
-        self.t = 0
+        self.t = 0.0
         self.classes = ClassWeights()
 
     @property
@@ -89,6 +94,9 @@ class OAM:
             return score
         unit, factor = self.scale.see(x)
         x = factor * x
+        self.t *= self.keep
+        self.pos.fade(self.keep)
+        self.neg.fade(self.keep)
         self.pos.rescale(self.scale.restart)
         self.neg.rescale(self.scale.restart)
         own, opposite, sign = (self.pos, self.neg, 1.0) if y > 0 else (self.neg, self.pos, -1.0)
@@ -98,7 +106,7 @@ class OAM:
             return score
         C_t = self.C
         if self.weighting == "count":
-            C_t *= max(1.0, opposite.seen / self.capacity)
+            C_t *= max(1.0, opposite.counted / self.capacity)
         largest = self.classes.by_mean(y, weight) * C_t / 2.0 / unit / unit
         w = self.w.copy()
         for other in opposite.rows:
