@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucstream.errors import InvalidBlock, InvalidLabel
+from aucstream.errors import Description, InvalidBlock, InvalidLabel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -140,6 +140,7 @@ def sign_of(label: object, path: str = "") -> float:
 
 def signs_of(labels: Any, n: int) -> Floats:
     """Return labels (array, Series or sequence) as +1.0 / -1.0, or raise naming row and value."""
+    refuse_masked("labels", labels)
     try:
         array = np.asarray(labels)
     except ValueError as error:
@@ -167,14 +168,36 @@ def weight_of(weight: Any) -> float:
     return float(weights_of([weight], 1)[0])
 
 
+def refuse_masked(where: str, array: Any) -> None:
+    """Raise InvalidBlock for a numpy masked array that masks a cell: the cell's value means nothing."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(array))[0]))
+        raise InvalidBlock(where, "an array without masked cells", Description("a masked cell"), path=f"[{place}]")
+
+
+def _weights_array(weights: Any) -> Floats:
+    try:
+        array: Any = np.asarray(weights)
+        if array.dtype.kind in "biuf":
+            return np.asarray(array, dtype=np.float64)
+        # text, None and other objects, of which float64 reads "2" as 2.0 and None as NaN
+        each = weights if isinstance(weights, (list, tuple)) else array.tolist()
+        for row, weight in enumerate(each if isinstance(each, (list, tuple)) else [each]):
+            if weight is None or isinstance(weight, (str, bytes)):
+                raise InvalidBlock("weights", "finite numbers >= 0", weight, path=f"row {row}")
+        return np.asarray(weights, dtype=np.float64)
+    except InvalidBlock:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidBlock("weights", "finite numbers >= 0", weights) from error
+
+
 def weights_of(weights: Any, n: int) -> Floats:
     """Return example weights as float64 (n,), all finite and >= 0; None means ones."""
     if weights is None:
         return np.ones(n)
-    try:
-        array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidBlock("weights", "finite numbers >= 0", weights) from error
+    refuse_masked("weights", weights)
+    array = _weights_array(weights)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aucstream.block import Block, Floats, Form, Ints, kernel_ready
-from aucstream.errors import InvalidBlock
+from aucstream.block import Block, Floats, Form, Ints, kernel_ready, refuse_masked
+from aucstream.errors import Description, InvalidBlock
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.kernels.rows.finite import all_finite
+from aucstream.kernels.rows.sparse import BAD_COLUMN, BAD_POINTER, CANONICAL, csr_check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +22,7 @@ _NONE: Floats = np.empty(0)
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a scipy sparse matrix or array, without importing scipy."""
-    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+    return hasattr(X, "tocsr") and hasattr(type(X), "nnz")
 
 
 def array_block(
@@ -53,10 +54,13 @@ def adopted(encoder: Encoder, block: Block, *, learn: bool) -> Block:
 
 
 def _dense_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
+    refuse_masked("features", X)
     try:
         array = np.asarray(X)
     except ValueError as error:
-        raise InvalidBlock("features", "a two-dimensional array (n, d)", "rows of unequal length") from error
+        raise InvalidBlock(
+            "features", "a two-dimensional array (n, d)", Description("rows of unequal length")
+        ) from error
     if array.ndim != 2:
         raise InvalidBlock("features", "a two-dimensional array (n, d)", array.shape)
     if array.dtype.kind not in "biuf":
@@ -64,9 +68,9 @@ def _dense_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
             try:
                 array = array.astype(np.float64)
             except (TypeError, ValueError) as error:
-                raise InvalidBlock("features", "numbers", f"an array of {array.dtype}") from error
+                raise InvalidBlock("features", "numbers", Description(f"an array of {array.dtype}")) from error
         else:
-            raise InvalidBlock("features", "numbers", f"an array of {array.dtype}")
+            raise InvalidBlock("features", "numbers", Description(f"an array of {array.dtype}"))
     values = kernel_ready(array, np.float64)
     n, d = values.shape
     flat = values.reshape(-1)
@@ -81,28 +85,76 @@ def _csr_block(X: Any, y: Floats | None, weights: Floats | None) -> Block:
     if X.ndim != 2:
         raise InvalidBlock("features", "a two-dimensional sparse array (n, d)", X.shape)
     if X.dtype.kind not in "biuf":
-        raise InvalidBlock("features", "numbers", f"a sparse array of {X.dtype}")
-    matrix = X.tocsr()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+        raise InvalidBlock("features", "numbers", Description(f"a sparse array of {X.dtype}"))
+    matrix = X if _format(X) == "csr" else _checked_sparse(X).tocsr()
+    n, width = map(int, matrix.shape)
+    indptr, indices, is_canonical = _checked_pointers(matrix, n, width)
     values = kernel_ready(matrix.data, np.float64)
-    indptr = kernel_ready(matrix.indptr, np.int64)
-    indices = kernel_ready(matrix.indices, np.int64)
+    if not is_canonical:  # whatever the flag of the matrix says
+        from scipy import sparse
+
+        summed = sparse.csr_array((values.copy(), indices.copy(), indptr.copy()), shape=(n, width))
+        summed.sum_duplicates()
+        indptr, indices = kernel_ready(summed.indptr, np.int64), kernel_ready(summed.indices, np.int64)
+        values = kernel_ready(summed.data, np.float64)
     if not all_finite(values):
         k = int(np.argmax(~np.isfinite(values)))
         row = int(np.searchsorted(indptr, k, side="right")) - 1
         raise InvalidBlock("features", "finite numbers", values[k], path=f"row {row}, column {indices[k]}")
-    if indices.size and (indices.min() < 0 or indices.max() >= matrix.shape[1]):
-        raise InvalidBlock("features", f"column indices in 0..{matrix.shape[1] - 1}", int(indices.max()))
     return Block(
         indptr,
         indices,
         values,
         _NONE if y is None else y,
         _NONE if weights is None else weights,
-        int(matrix.shape[1]),
+        width,
         Form.CSR,
+    )
+
+
+def _format(X: Any) -> str:
+    return str(getattr(X, "format", ""))
+
+
+def _checked_sparse(X: Any) -> Any:
+    """Return X, a matrix of another format than CSR, if the compiled loops of scipy can convert it."""
+    rows, columns = map(int, X.shape)
+    kind = _format(X)
+    if kind == "csc":
+        _checked_pointers(X, columns, rows)
+    elif kind == "bsr":
+        height, width = X.blocksize
+        _checked_pointers(X, rows // height, columns // width)
+    elif kind == "coo":
+        for name, of, size in (("row", X.row, rows), ("col", X.col, columns)):
+            if of.shape != X.data.shape or of.dtype.kind not in "iu":
+                raise _bad_arrays(X, f"whole numbers of the shape {X.data.shape} of its data as `{name}`", of)
+            if of.size and (of.min() < 0 or of.max() >= size):
+                k = int(np.argmax((of < 0) | (of >= size)))
+                raise InvalidBlock("features", f"`{name}` in 0..{size - 1}", of[k], path=f"{name}[{k}]")
+    return X
+
+
+def _checked_pointers(X: Any, n: int, width: int) -> tuple[Ints, Ints, bool]:
+    """Return pointers and indices of a compressed matrix of n rows, and whether the indices of each row ascend."""
+    for name, size in (("indptr", n + 1), ("indices", len(X.data))):
+        of = getattr(X, name)
+        if of.shape != (size,) or of.dtype.kind not in "iu":
+            raise _bad_arrays(X, f"{size} whole numbers as `{name}`", of)
+    indptr, indices = kernel_ready(X.indptr, np.int64), kernel_ready(X.indices, np.int64)
+    result, place = csr_check(indptr, indices, width)
+    if result == BAD_POINTER:
+        expected = f"`indptr` that begins at 0, never falls and ends at {indices.size}, the number of entries"
+        raise InvalidBlock("features", expected, indptr[place], path=f"indptr[{place}]")
+    if result == BAD_COLUMN:
+        kind = "row" if _format(X) == "csc" else "column"
+        raise InvalidBlock("features", f"{kind} indices in 0..{width - 1}", indices[place], path=f"indices[{place}]")
+    return indptr, indices, result == CANONICAL
+
+
+def _bad_arrays(X: Any, expected: str, of: Any) -> InvalidBlock:
+    return InvalidBlock(
+        "features", f"a {_format(X)} matrix with {expected}", Description(f"{of.dtype} of the shape {of.shape}")
     )
 
 
