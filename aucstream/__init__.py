@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aucstream.learners.cbr import CBR as CBR
     from aucstream.learners.fsauc import FSAUC as FSAUC
     from aucstream.learners.ftrl import FTRL as FTRL
+    from aucstream.learners.jointforest import JointForest as JointForest
     from aucstream.learners.mba import MBA as MBA
     from aucstream.learners.minibatch import MiniBatchAUC as MiniBatchAUC
     from aucstream.learners.oam import OAM as OAM

@@ -77,7 +77,9 @@ class InfinityAllowed:
     """Infinity is a value (`cap=inf` restores a paper's uncapped step)."""
 
 
-SizeKind = Literal["buffered rows", "warm-up rows", "directions", "features", "columns", "names", "bits"]
+SizeKind = Literal[
+    "buffered rows", "warm-up rows", "directions", "features", "columns", "names", "bits", "trees", "nodes"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Size:
     kind : SizeKind
         What it counts: rows that a learner keeps, of each class or in a window; rows that a map is fitted on;
         directions of all features; features that a map makes; columns that it reads; names of a vocabulary; bits of
-        a hash.
+        a hash; trees of a forest; nodes of a tree.
     numbers : int
         Of directions: floats for each direction and feature.
     where : (str, str) or None

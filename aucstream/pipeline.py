@@ -30,7 +30,7 @@ from aucstream.features.scaling.scaling import FIRST_RULES, RULES, Scaling
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
-from aucstream.learners._base.learner import Learner
+from aucstream.learners._base.learner import Learner, shares_of
 from aucstream.learners._base.stateful import encoder_from_state
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
 from aucstream.registry import learner_class, make
@@ -365,20 +365,12 @@ class Pipeline(RankingClassifier):
         if not self._stages.scaling.scheduled:
             return learner.explain_one(x)
         names, columns, values = encoder.parts(x)
-        weights = learner._coefficients_at(columns)
-        row = encoder.look_up(x)
-        if encoder.missed:
-            with encoder.previewed(x) as row:
-                scaled = self._scaled(*row)
-        else:
-            scaled = self._scaled(*row)
-        z = np.array([scaled[column] for column in columns.tolist()], dtype=np.float64)
-        return learner._contributions(names, weights * z * _shares(columns, values))
-
-    def _scaled(self, idx: Ints | None, val: Floats) -> dict[int, float]:
-        """Return column to value of a named row as the learner gets it."""
-        z = self._stages.scaled_row(idx, val).tolist()
-        return dict(enumerate(z)) if idx is None else dict(zip(idx.tolist(), z, strict=True))
+        shares = shares_of(columns, values)
+        idx, val = encoder.look_up(x)
+        if not encoder.missed:
+            return learner._explained(names, columns, shares, idx, self._stages.scaled_row(idx, val))
+        with encoder.previewed(x) as (idx, val):
+            return learner._explained(names, columns, shares, idx, self._stages.scaled_row(idx, val))
 
     @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
@@ -495,13 +487,3 @@ class Pipeline(RankingClassifier):
         )
         model._adopt_stages()
         return model
-
-
-def _shares(columns: Ints, values: Floats) -> Floats:
-    """Return the share (n,) of each entry in the value of its column."""
-    _, column_of, members = np.unique(columns, return_inverse=True, return_counts=True)
-    totals = np.bincount(column_of, values, minlength=members.size)
-    equal = 1.0 / members[column_of]
-    with np.errstate(all="ignore"):
-        shares = np.where(members[column_of] == 1, 1.0, values / totals[column_of])
-    return np.where(np.isfinite(shares), shares, equal)

@@ -45,6 +45,13 @@ LEARNERS: dict[str, Entry] = {
     "ftrl": Entry("FTRL", "ftrl", "O(d)", "O(nnz)", "McMahan et al., KDD 2013"),
     "opauc": Entry("OPAUC", "opauc", "O(d^2), O(rank d)", "O(d^2), O(rank d)", "Gao, Jin, Zhu, Zhou, ICML 2013"),
     "adaoam": Entry("AdaOAM", "adaoam", "O(d^2)", "O(d^2)", "Ding, Zhao, Hoi, Ong, AAAI 2015"),
+    "jointforest": Entry(
+        "JointForest",
+        "jointforest",
+        "O(trees nodes + d)",
+        "O(trees depth + nnz)",
+        "a mixture of online models, this project",
+    ),
 }
 
 

@@ -50,6 +50,20 @@ def normal(state):
     return radius * math.cos(2.0 * math.pi * (np.float64(next_word(state) >> _S11) * _UNIT))
 
 
+@jit
+def mixed(z):
+    """Return the output function of SplitMix64, a bijection of 64-bit words."""
+    z = (z ^ (z >> _S30)) * _MIX1
+    z = (z ^ (z >> _S27)) * _MIX2
+    return z ^ (z >> _S31)
+
+
+@jit
+def uniform(state):
+    """Return a draw of U[0, 1) with 53 bits; writes state (1,)."""
+    return np.float64(next_word(state) >> _S11) * _UNIT
+
+
 def seeded(seed: int) -> np.ndarray:
     """Return the generator's state (1,) uint64 for an integer seed: the seed, mixed once."""
     z = seed & _MASK

@@ -8,7 +8,8 @@ import enum
 class Capability(enum.Enum):
     """One thing that a learner can do, or does."""
 
-    LINEAR_WEIGHTS = "its score is a sum over features: `weights`, `coefficients` and `explain_one`"
+    LINEAR_WEIGHTS = "its score is a sum over features: `weights`, `coefficients`"
+    CONTRIBUTIONS = "`explain_one` says what each name adds to a score"
     EXACT_MERGE = "`merge` gives what one pass over both streams would give, in its default form at least"
     APPROXIMATE_MERGE = "`merge(approximate=True)` goes on from the average of both models"
     REPEATED_FIT = "each further epoch of `fit` learns more"
@@ -23,6 +24,7 @@ class Capability(enum.Enum):
 DEFAULT = frozenset(
     {
         Capability.LINEAR_WEIGHTS,
+        Capability.CONTRIBUTIONS,
         Capability.APPROXIMATE_MERGE,
         Capability.REPEATED_FIT,
         Capability.PIPELINE,

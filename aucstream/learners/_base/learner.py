@@ -203,6 +203,14 @@ class Learner(StatefulClassifier):
         names, columns, values = self._encoder.parts(x)
         return self._contributions(names, self._coefficients_at(columns) * values)
 
+    def _explained(
+        self, names: Sequence[Any], columns: Ints, shares: Floats, idx: Ints | None, val: Floats
+    ) -> dict[Any, float]:
+        """Return the contributions of names that have these shares of their columns' values in the row (idx, val)."""
+        row = dict(enumerate(val.tolist())) if idx is None else dict(zip(idx.tolist(), val.tolist(), strict=True))
+        z = np.array([row[column] for column in columns.tolist()], dtype=np.float64)
+        return self._contributions(names, self._coefficients_at(columns) * z * shares)
+
     def _contributions(self, names: Sequence[Any], parts: Floats) -> dict[Any, float]:
         """Return the contributions of names, with that of the intercept."""
         result = dict(zip(names, parts.tolist(), strict=True))
@@ -376,3 +384,13 @@ class Learner(StatefulClassifier):
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         """Write merged output weights and intercept where the declared state does not say how; in place."""
+
+
+def shares_of(columns: Ints, values: Floats) -> Floats:
+    """Return the share (n,) of each entry in the value of its column."""
+    _, column_of, members = np.unique(columns, return_inverse=True, return_counts=True)
+    totals = np.bincount(column_of, values, minlength=members.size)
+    equal = 1.0 / members[column_of]
+    with np.errstate(all="ignore"):
+        shares = np.where(members[column_of] == 1, 1.0, values / totals[column_of])
+    return np.where(np.isfinite(shares), shares, equal)

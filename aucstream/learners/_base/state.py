@@ -78,11 +78,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Working space (per_column * d + extra,), never saved; a kernel may not rely on its contents."""
+    """Working space (per_column * d + extra,), never saved; a kernel may not rely on its contents.
+
+    `extra` may be the name of one of `Learner._sizes`.
+    """
 
     dtype: type
     per_column: int = 1
-    extra: int = 0
+    extra: int | str = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def _new_array(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> 
     if isinstance(part, Table):
         return np.zeros(part.shape(width, sizes))
     if isinstance(part, Scratch):
-        return np.zeros(part.per_column * width + part.extra, dtype=part.dtype)
+        return np.zeros(part.per_column * width + _size(part.extra, sizes), dtype=part.dtype)
     if isinstance(part, Fixed):
         return np.zeros(_size(part.size, sizes), dtype=part.dtype)
     if isinstance(part, Slots):
@@ -221,9 +224,9 @@ def _widened(part: Part, array: np.ndarray[Any, Any], width: int) -> np.ndarray[
         return table
     if isinstance(part, Vector):
         size = width
-    elif isinstance(part, Scratch):
+    elif isinstance(part, Scratch) and not isinstance(part.extra, str):
         size = part.per_column * width + part.extra
-    else:
+    else:  # none of the others, nor a scratch of a named size, grows with the features
         return array
     grown = np.zeros(size, dtype=array.dtype)
     grown[: array.size] = array

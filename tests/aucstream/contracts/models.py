@@ -94,9 +94,9 @@ def variants_in_forms(*needed: Capability) -> pytest.MarkDecorator:
 
 
 def buffer_sizes(name: str, rows: int) -> dict[str, int]:
-    """Return parameters for buffers of so many rows, where a learner has any."""
+    """Return parameters for buffers of so many rows, and trees of so many nodes, where a learner has any."""
     rules = rules_of(CLASSES[name])
-    return {param: rows for param, rule in rules.items() if rule.size and rule.size.kind == "buffered rows"}
+    return {param: rows for param, rule in rules.items() if rule.size and rule.size.kind in ("buffered rows", "nodes")}
 
 
 def names_of(model: RankingClassifier) -> set[Any]:

@@ -260,7 +260,7 @@ def test_scoring_never_changes_a_byte_or_adds_a_name(variant, form):
             model.score_one(x)
             model.predict_one(x)
             model.predict_proba_one(x)
-            if can(variant, Capability.LINEAR_WEIGHTS):
+            if can(variant, Capability.CONTRIBUTIONS):
                 model.explain_one(x)
         wider = frame(X).assign(never=1.0, word="w")
         model.score_many(wider)

@@ -32,7 +32,7 @@ def learned(model):
 
 
 CASES = [
-    *((variant, "auto") for variant in VARIANTS if can(variant, Capability.LINEAR_WEIGHTS)),
+    *((variant, "auto") for variant in VARIANTS if can(variant, Capability.CONTRIBUTIONS)),
     *(("solam", scalers) for scalers in SCALERS if scalers != "auto"),
 ]
 
@@ -105,14 +105,16 @@ def test_the_row_of_an_array_has_the_names_of_its_columns():
 
 
 @variants_in_forms()
-def test_a_learner_without_linear_weights_refuses_them_and_changes_nothing(variant, form):
+def test_a_learner_without_linear_weights_or_contributions_refuses_them_and_changes_nothing(variant, form):
     model = learned(FORMS[form](variant))
     before = state(model)
-    reads = [lambda: model.weights, lambda: model.explain_one(ROW)]
-    if can(variant, Capability.LINEAR_WEIGHTS):
-        assert all(read() for read in reads)
-    else:
-        for read in reads:
-            with pytest.raises(InvalidParams, match=r"^weights: expected a learner whose score is a sum over features"):
-                read()
+    for read, needed in (
+        (lambda: model.weights, Capability.LINEAR_WEIGHTS),
+        (lambda: model.explain_one(ROW), Capability.CONTRIBUTIONS),
+    ):
+        if can(variant, needed):
+            assert read()
+            continue
+        with pytest.raises(InvalidParams, match=r"^weights: expected a learner whose score is a sum over features"):
+            read()
     assert state(model) == before
