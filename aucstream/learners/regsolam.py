@@ -74,7 +74,7 @@ class RegSOLAM(Learner):
         return L2_BALL
 
     def _kernel_args(self) -> tuple[float, ...]:
-        return (math.sqrt(2.0 / self.lam), self.zeta, self.cap, self.kappa or 0.0, self.lam)
+        return (math.sqrt(2.0 / self.lam), self.zeta, self.cap, 1.0, self.kappa or 0.0, self.lam)
 
     def _init_state(self) -> None:
         self._field("scalars")[SCALE] = 1.0

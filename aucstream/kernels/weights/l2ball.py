@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from aucstream.kernels.jit import jit
 from aucstream.kernels.rows.arrival import LARGEST, RECOUNT, count_row
 from aucstream.kernels.rows.linear import axpy2, sqnorm
 from aucstream.kernels.rows.row_sums import sums
 from aucstream.kernels.weights.averages import SCALE_RESET, fold
-from aucstream.kernels.weights.saddle import GCUM, GSUM, NORM2, SCALE, STEPS, advance, commit
+from aucstream.kernels.weights.saddle import GCUM, GROWTH, GSUM, NORM2, SCALE, advance, commit, due, growth_of
 
 
 @jit
-def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
+def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, keep, kappa, lam):
     """One update on the l2 ball, w = scale v, sum of gamma w = gcum v - u; writes v, u, scalars, ledger.
 
     w = (1 - gamma lam) w + step x, then projected; a gamma lam above 1 counts as 1.
@@ -27,9 +25,9 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
     if scalars[GSUM] > 0.0:
         score = (scalars[GCUM] * vx - ux) / scalars[GSUM]
     finite, step, gamma, a, b, alpha, scale, mean, rows = advance(
-        scalars, ledger, length, y, weight, s, zeta, cap, kappa
+        scalars, ledger, length, y, weight, s, zeta, cap, keep, kappa
     )
-    gcum = scalars[GCUM] + gamma * scalars[SCALE]
+    gcum = scalars[GCUM] + gamma * (growth_of(scalars) / keep) * scalars[SCALE]
     shrunk = scalars[SCALE] * max(0.0, 1.0 - gamma * lam)
     folds = shrunk < SCALE_RESET
     if not folds:
@@ -51,14 +49,14 @@ def step_l2(v, u, scalars, ledger, idx, x, y, weight, R, zeta, cap, kappa, lam):
     size = abs(scalars[SCALE]) * math.sqrt(scalars[NORM2])
     if size > radius:
         scalars[SCALE] *= radius / size
-    commit(scalars, y, weight, gamma, a, b, alpha, bound)
-    if scalars[SCALE] < SCALE_RESET or np.int64(scalars[STEPS]) % RECOUNT == 0:
+    commit(scalars, y, weight, gamma, a, b, alpha, keep, bound)
+    if scalars[SCALE] < SCALE_RESET or due(scalars, keep, RECOUNT):
         settle_l2(v, u, scalars)
     return score
 
 
 @jit
-def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, kappa, lam):
+def score_l2(v, u, scalars, ledger, idx, x, R, zeta, cap, keep, kappa, lam):
     """Return the score of a row; changes nothing."""
     vx, ux, _ = sums(idx, x, v, u)
     return (scalars[GCUM] * vx - ux) / scalars[GSUM] if scalars[GSUM] > 0.0 else 0.0
@@ -70,4 +68,10 @@ def settle_l2(v, u, scalars):
     fold(v, u, scalars[SCALE], scalars[GCUM])
     scalars[SCALE] = 1.0
     scalars[GCUM] = 0.0
+    growth = growth_of(scalars)
+    if growth != 1.0:
+        for j in range(u.size):
+            u[j] /= growth
+        scalars[GSUM] /= growth
+        scalars[GROWTH] = 1.0
     scalars[NORM2] = sqnorm(v)

@@ -17,10 +17,21 @@ class L2State(NamedTuple):
     scalars: Annotated[Floats, Fixed(saddle.SIZE)]
 
 
-L2_BALL = Program(
-    L2State,
-    l2ball.step_l2,
-    l2ball.score_l2,
-    l2ball.settle_l2,
-    (Offset("scalars", saddle.A, "v"), Offset("scalars", saddle.B, "v")),
+class FadingL2State(NamedTuple):
+    """That with a half-life: a float more."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", saddle.GSUM), -1.0)]
+    scalars: Annotated[Floats, Fixed(saddle.FADING_SIZE)]
+
+
+L2_BALL, FADING_L2_BALL = (
+    Program(
+        state,
+        l2ball.step_l2,
+        l2ball.score_l2,
+        l2ball.settle_l2,
+        (Offset("scalars", saddle.A, "v"), Offset("scalars", saddle.B, "v")),
+    )
+    for state in (L2State, FadingL2State)
 )

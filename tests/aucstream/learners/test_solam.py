@@ -19,6 +19,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "l2": {},
     "l2-small": {"R": 0.4},
     "l2-literal": {"R": 5.0, "kappa": 20.0, "cap": 1e-3},
+    "l2-fading": {"half_life": 60.0},
+    "l2-fading-fast": {"half_life": 1.0, "R": 0.4},
+    "l1-fading": {"half_life": 60.0, "norm": "l1", "R": 0.3},
+    "l1-fading-fast": {"half_life": 1.0, "norm": "l1", "R": 0.3},
     "l1": {"norm": "l1"},
     "l1-small": {"norm": "l1", "R": 0.3},
     "l1-tiny": {"norm": "l1", "R": 0.02, "zeta": 3.0, "kappa": 1.0, "cap": 0.01},
@@ -99,3 +103,16 @@ class TestCitizen:
 
     def test_rescaled(self, params: dict[str, Any]) -> None:
         agreement.check_rescaled(lambda: SOLAM(**params))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_a_half_life_follows_a_stream_that_turns_around(norm: Any) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(24_000, 3))
+    y = X[:, 0] + 0.5 * random.normal(size=24_000) > 0.0
+    y[20_000:] = ~y[20_000:]
+    after = {}
+    for half_life in (None, 300.0):
+        scores = SOLAM(norm=norm, half_life=half_life).engine.learn_array(X, y)
+        after[half_life] = float(np.corrcoef(scores[22_000:], y[22_000:])[0, 1])
+    assert after[300.0] > 0.6 > 0.0 > after[None]

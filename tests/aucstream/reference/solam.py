@@ -50,7 +50,9 @@ class SOLAM:
         zeta: float = 10.0,
         cap: float = 0.25,
         kappa: float | None = None,
+        half_life: float | None = None,
     ) -> None:
+        self.keep = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)  # what all counts fade by at each row
         self.norm = norm
         self.R = DEFAULT_RADIUS[norm] if R is None else R
         self.zeta = zeta
@@ -65,7 +67,7 @@ class SOLAM:
         self.n_pos = 0.0
         self.n = 0.0
         self.classes = ClassWeights()
-        self.t = 0
+        self.t = 0.0
 
     @property
     def kappa_t(self) -> float:
@@ -86,11 +88,12 @@ class SOLAM:
         unit, factor = self.scale.see(x)
         x = factor * x
         # 1. class probability
-        self.n_pos += weight * (y > 0)
-        self.n += weight
+        self.n_pos = self.keep * self.n_pos + weight * (y > 0)
+        self.n = self.keep * self.n + weight
         p = self.n_pos / self.n
         # 2. step size
-        self.t += 1
+        self.t = self.keep * self.t + 1.0
+        self.gbar *= self.keep
         self.classes.add(y, weight)
         counted = self.classes.by_share(y, weight) if self.cap < math.inf else weight
         gamma = counted * min(self.cap, self.zeta / math.sqrt(self.t))
