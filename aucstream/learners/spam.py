@@ -10,15 +10,15 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.constraints import Ge, Gt, InfinityAllowed
-from aucstream.errors import NonFiniteStep
+from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.kernels.weights import l1ball
 from aucstream.kernels.weights.elasticnet import PI
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Program
 from aucstream.learners._families import proximal_l2, proximal_net
 from aucstream.learners._families.fixed_set import final_scores, start_anew
-from aucstream.learners._families.proximal import SCALE, SCHEDULES, survey
-from aucstream.learners._families.proximal_l2 import L2
+from aucstream.learners._families.proximal import GROWTH, SCALE, SCHEDULES, survey
+from aucstream.learners._families.proximal_l2 import FADING_L2, L2
 from aucstream.learners._families.proximal_net import NET
 
 
@@ -43,6 +43,9 @@ class SPAM(Learner):
         In (0, inf]. Upper bound of the step; `inf` restores the paper.
     schedule : {"sqrt", "strong"}, default="sqrt"
         "strong" is eta_t = min(cap, 1 / (beta (t + 1))), the cap alone where beta is 0. [1]_ Theorem 1.
+    half_life : float or None, default=None
+        In [1, inf). With the l2 penalty: rows after which steps, iterates, class means and p count half; None: all count
+        the same. For streams that change: with 1,000 to 10,000 it follows.
     kappa : float or None, default=None
         In (0, inf). Largest row norm. None: a running root mean square takes its place, so that rows
         of any scale work; a number gives the paper's literal form.
@@ -55,7 +58,8 @@ class SPAM(Learner):
         w = prox of eta (beta/2 \\|w\\|^2 + beta1 \\|w\\|_1) at w - eta c x
           = sign(u) max(\\|u\\| - eta beta1, 0) / (1 + eta beta),  u = w - eta c x
 
-    The output averages the w after each step, uniformly. Nothing steps until both classes were seen.
+    The output averages the w after each step, uniformly; with a `half_life` h every row first multiplies t and what all
+    earlier rows and iterates count for by 2^(-1/h). Nothing steps until both classes were seen.
     An example's weight multiplies its eta and its share in p, m+, m-. A positive's step multiplies the error
     along x by 1 - 2 q eta, so weights above 2 are divided by what the mean of q eta (p eta of negatives) exceeds
     cap by where that is more than twice, in both classes alike, and no row's eta counts more than twice the mean of its class, unless `cap` is
@@ -94,19 +98,27 @@ class SPAM(Learner):
     C: Annotated[float, Gt(0)] = 10.0
     cap: Annotated[float, Gt(0), InfinityAllowed()] = 0.1
     schedule: Literal["sqrt", "strong"] = "sqrt"
+    half_life: Annotated[float | None, Ge(1)] = None
     kappa: Annotated[float | None, Gt(0)] = None
 
     _steps_and_penalties = frozenset({"beta", "beta1", "C", "cap"})
 
     def _chosen_program(self) -> Program:
-        return L2 if self.penalty == "l2" else NET
+        if self.penalty == "elasticnet":
+            if self.half_life is not None:
+                raise InvalidParams("SPAM.half_life", "None with penalty='elasticnet'", self.half_life)
+            return NET
+        return L2 if self.half_life is None else FADING_L2
 
     def _kernel_args(self) -> tuple[float, ...]:
-        return (self.C, self.cap, self.beta, self.beta1, SCHEDULES[self.schedule], self.kappa or 0.0)
+        keep = 1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life)
+        return (self.C, self.cap, self.beta, self.beta1, SCHEDULES[self.schedule], keep, self.kappa or 0.0)
 
     def _init_state(self) -> None:
         if self.penalty == "l2":
             self._field("scalars")[SCALE] = 1.0
+            if self.half_life is not None:
+                self._field("scalars")[GROWTH] = 1.0
         else:
             self._field("ball")[PI] = 1.0
 
@@ -138,7 +150,8 @@ class SPAM(Learner):
             A step would not have stayed finite; the model is as right after construction.
         """
         block = start_anew(self, X, y, epochs)
-        *numbers, kappa = self._kernel_params
+        *numbers, _, kappa = self._kernel_params
+        numbers.append(1.0)  # all rows of a fixed set count the same
         rows, factors = (block.indptr, block.indices, block.values, block.y), np.empty(len(block))
         sums = self._field("sums_pos"), self._field("sums_neg")
         unit = survey(*sums, self._field("scalars"), self._ledger, *rows, factors, kappa)
@@ -160,6 +173,7 @@ class SPAM(Learner):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"penalty": "elasticnet", "beta": 0.01, "beta1": 0.03}
+        yield {"half_life": 50.0}
 
     @classmethod
     def _extreme_params(cls) -> Iterator[dict[str, Any]]:

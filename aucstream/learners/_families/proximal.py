@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aucstream.kernels.jit import jit, jit_allocating
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE
 from aucstream.kernels.rows.arrival import LARGEST
 from aucstream.kernels.rows.linear import axpy, norm
 from aucstream.kernels.rows.row_scale import count_label, next_scale, restart_ratio, store_scale
@@ -14,6 +15,11 @@ from aucstream.kernels.weights.example_weights import by_class
 
 # layout of State.scalars; DOT_*: class sum'v, SCALE, CUM, DOT_*: l2 only
 STEPS, N_POS, N_NEG, SCALE, CUM, DOT_POS, DOT_NEG = range(7)
+# with a half-life: what the newest row counts for in class sums, counts and average, where the first counted for 1; the
+# weighted number of averaged iterates
+GROWTH, AVERAGED = range(7, 9)
+FADING_SIZE = 9
+GROWTH_RESET = 1e30  # fold beyond this: keeps all in range
 SQRT, STRONG = 0, 1
 SCHEDULES = {"sqrt": SQRT, "strong": STRONG}
 
@@ -27,11 +33,25 @@ def rate(t, C, cap, beta, schedule):
 
 
 @jit
+def growth_of(scalars):
+    """Return what the newest row counts for; 1 where nothing fades."""
+    return scalars[GROWTH] if scalars.size == FADING_SIZE else 1.0
+
+
+@jit
+def averaged(scalars):
+    """Return the weighted number of averaged iterates."""
+    return scalars[AVERAGED] if scalars.size == FADING_SIZE else scalars[STEPS]
+
+
+@jit
 def row_weight(ledger, y, weight, scalars, cap):
     """Return what a row's weight multiplies eta by; the ledger and the counts do not have the row yet."""
     if cap == math.inf:
         return weight
     entering = weight if y > 0.0 else 0.0
+    if scalars.size == FADING_SIZE:  # the ledger's rows do not fade: neither do these
+        return by_class(ledger, y, weight, ledger[CAL_POSITIVE] + entering, ledger[CAL_NEGATIVE] + (weight - entering))
     return by_class(ledger, y, weight, scalars[N_POS] + entering, scalars[N_NEG] + (weight - entering))
 
 

@@ -12,13 +12,19 @@ from aucstream.kernels.rows.linear import axpy, axpy2, dot, dot2, norm
 from aucstream.kernels.weights.averages import SCALE_RESET, fold
 from aucstream.learners._base.state import Fixed, Program, Unit, Vector
 from aucstream.learners._families.proximal import (
+    AVERAGED,
     CUM,
     DOT_NEG,
     DOT_POS,
+    FADING_SIZE,
+    GROWTH,
+    GROWTH_RESET,
     N_NEG,
     N_POS,
     SCALE,
     STEPS,
+    averaged,
+    growth_of,
     rate,
     row_weight,
     slope,
@@ -30,7 +36,7 @@ from aucstream.learners._families.proximal import (
 @jit
 def descend(
     v, u, sums_pos, sums_neg, scalars, idx, x, y, vx, length, weight, entering, factor, unit, ratio,
-    C, cap, beta, schedule,
+    C, cap, beta, schedule, keep,
 ):  # fmt: skip
     """Take factor x into its class sum with weight `entering`, then one step; w = scale v, sum of w = cum v - u.
 
@@ -38,6 +44,8 @@ def descend(
     """
     positive, negative = scalars[N_POS], scalars[N_NEG]
     dot_pos, dot_neg = ratio * scalars[DOT_POS], ratio * scalars[DOT_NEG]
+    counts = growth_of(scalars) / keep
+    entering *= counts
     share = entering * factor
     if y > 0.0:
         positive += entering
@@ -47,8 +55,9 @@ def descend(
         dot_neg += share * vx
     h = 0.0
     eta = 0.0
-    t = scalars[STEPS]
-    if positive > 0.0 and negative > 0.0:
+    t = keep * scalars[STEPS]
+    stepping = positive > 0.0 and negative > 0.0
+    if stepping:
         t += 1.0
         eta = weight * rate(t, C, cap, beta, schedule)
         scale = scalars[SCALE]
@@ -74,30 +83,37 @@ def descend(
         axpy(idx, x, share, sums_pos if y > 0.0 else sums_neg)
     scalars[N_POS], scalars[N_NEG] = positive, negative
     scalars[DOT_POS], scalars[DOT_NEG] = dot_pos, dot_neg
-    if t > scalars[STEPS]:
+    if scalars.size == FADING_SIZE:
+        scalars[GROWTH] = counts
+    if stepping:
         axpy2(idx, x, h, v, scalars[CUM] * h, u)
         scalars[SCALE] /= 1.0 + eta * beta
-        scalars[CUM] += scalars[SCALE]
+        scalars[CUM] += scalars[SCALE] * counts
         scalars[STEPS] = t
-        if scalars[SCALE] < SCALE_RESET or t % RECOUNT == 0.0:
+        if scalars.size == FADING_SIZE:
+            scalars[AVERAGED] += counts
+        if scalars[SCALE] < SCALE_RESET or (keep == 1.0 and t % RECOUNT == 0.0):
             settle(v, u, sums_pos, sums_neg, scalars)
+    if counts > GROWTH_RESET:
+        settle(v, u, sums_pos, sums_neg, scalars)
     return True
 
 
 @jit
 def step(
-    v, u, sums_pos, sums_neg, scalars, ledger, idx, x, y, weight, C, cap, beta, beta1, schedule, kappa
+    v, u, sums_pos, sums_neg, scalars, ledger, idx, x, y, weight, C, cap, beta, beta1, schedule, keep, kappa
 ):  # fmt: skip
     """One update with the l2 penalty; writes all state.
 
     Returns the score of the averaged weights before it; NaN where the row was skipped.
     """
     vx, ux = dot2(idx, x, v, u)
-    score = (scalars[CUM] * vx - ux) / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
+    number = averaged(scalars)
+    score = (scalars[CUM] * vx - ux) / number if number > 0.0 else 0.0
     length, factor, unit, ratio, mean, rows = admit_row(ledger, x, kappa)
     if not math.isfinite(score) or not descend(
         v, u, sums_pos, sums_neg, scalars, idx, x, y, vx, length, row_weight(ledger, y, weight, scalars, cap), weight, factor, unit, ratio,
-        C, cap, beta, schedule,
+        C, cap, beta, schedule, keep,
     ):  # fmt: skip
         return math.nan
     count_row(ledger, score, y, weight, mean, rows)
@@ -105,10 +121,11 @@ def step(
 
 
 @jit
-def score(v, u, sums_pos, sums_neg, scalars, ledger, idx, x, C, cap, beta, beta1, schedule, kappa):
+def score(v, u, sums_pos, sums_neg, scalars, ledger, idx, x, C, cap, beta, beta1, schedule, keep, kappa):
     """Return the score of a row; changes nothing."""
     vx, ux = dot2(idx, x, v, u)
-    return (scalars[CUM] * vx - ux) / scalars[STEPS] if scalars[STEPS] > 0.0 else 0.0
+    number = averaged(scalars)
+    return (scalars[CUM] * vx - ux) / number if number > 0.0 else 0.0
 
 
 @jit
@@ -117,6 +134,16 @@ def settle(v, u, sums_pos, sums_neg, scalars):
     fold(v, u, scalars[SCALE], scalars[CUM])
     scalars[SCALE] = 1.0
     scalars[CUM] = 0.0
+    growth = growth_of(scalars)
+    if growth != 1.0:
+        for j in range(v.size):
+            u[j] /= growth
+            sums_pos[j] /= growth
+            sums_neg[j] /= growth
+        scalars[AVERAGED] /= growth
+        scalars[N_POS] /= growth
+        scalars[N_NEG] /= growth
+        scalars[GROWTH] = 1.0
     dot_pos = 0.0
     dot_neg = 0.0
     for j in range(v.size):  # strictly in order: the spare room of a growing vector changes no bit
@@ -127,11 +154,11 @@ def settle(v, u, sums_pos, sums_neg, scalars):
 
 
 @jit
-def revisit(v, u, sums_pos, sums_neg, scalars, idx, x, y, factor, unit, C, cap, beta, beta1, schedule):
+def revisit(v, u, sums_pos, sums_neg, scalars, idx, x, y, factor, unit, C, cap, beta, beta1, schedule, keep):
     """One step on a row of a fixed set, whose class sums have it already; returns whether all stays finite."""
     return descend(
         v, u, sums_pos, sums_neg, scalars, idx, x, y, dot(idx, x, v), norm(x), 1.0, 0.0, factor, unit, 1.0,
-        C, cap, beta, schedule,
+        C, cap, beta, schedule, keep,
     )  # fmt: skip
 
 
@@ -145,5 +172,15 @@ class State(NamedTuple):
     scalars: Annotated[Floats, Fixed(7)]
 
 
-L2 = Program(State, step, score, settle)
+class FadingState(NamedTuple):
+    """That with a half-life: 2 floats more."""
+
+    v: Annotated[Floats, Vector(Unit.WEIGHT)]
+    u: Annotated[Floats, Vector(Unit.WEIGHT, ("scalars", AVERAGED), -1.0)]
+    sums_pos: Annotated[Floats, Vector(Unit.ROW_SUM, ("scalars", N_POS))]
+    sums_neg: Annotated[Floats, Vector(Unit.ROW_SUM, ("scalars", N_NEG))]
+    scalars: Annotated[Floats, Fixed(FADING_SIZE)]
+
+
+L2, FADING_L2 = (Program(state, step, score, settle) for state in (State, FadingState))
 visit = visit_loop(revisit, len(L2.parts))

@@ -87,9 +87,9 @@ def descend(
 @jit
 def step(
     z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    idx, x, y, weight, C, cap, beta, beta1, schedule, kappa,
+    idx, x, y, weight, C, cap, beta, beta1, schedule, keep, kappa,
 ):  # fmt: skip
-    """One update with the elastic net; writes all state.
+    """One update with the elastic net, which never fades (`keep` is 1); writes all state.
 
     Returns the score of the averaged weights before it; NaN where the row was skipped.
     """
@@ -108,7 +108,7 @@ def step(
 @jit
 def score(
     z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars, ledger,
-    idx, x, C, cap, beta, beta1, schedule, kappa,
+    idx, x, C, cap, beta, beta1, schedule, keep, kappa,
 ):  # fmt: skip
     """Return the score of a row; changes nothing."""
     _, summed = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)
@@ -124,7 +124,7 @@ def settle(z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, bal
 @jit
 def revisit(
     z, total, gam_at, psi_at, sums_pos, sums_neg, heap_key, heap_idx, ball, scalars,
-    idx, x, y, factor, unit, C, cap, beta, beta1, schedule,
+    idx, x, y, factor, unit, C, cap, beta, beta1, schedule, keep,
 ):  # fmt: skip
     """One step on a row of a fixed set, whose class sums have it already; returns whether all stays finite."""
     vx, _ = l1ball.scores(idx, x, z, total, gam_at, psi_at, ball)

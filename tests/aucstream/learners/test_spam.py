@@ -27,6 +27,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "l2": {},
     "l2-folding": {"beta": 2.0, "cap": 0.3},
     "l2-literal": {"kappa": 20.0, "cap": 1e-3, "schedule": "strong", "beta": 5.0},
+    "l2-fading": {"half_life": 60.0},
+    "l2-fading-fast": {"half_life": 1.0, "beta": 0.5, "cap": 0.05},
     "net": NET,
     "net-sparse": {**NET, "beta": 0.01, "beta1": 0.05},
     "net-folding": {**NET, "beta": 2.0, "beta1": 0.02, "cap": 0.3},
@@ -48,14 +50,17 @@ def iterate(model: SPAM) -> np.ndarray:
 def tracked(model: SPAM) -> np.ndarray:
     """Return the products of the class sums with the iterate, as the state holds them."""
     if model.penalty == "l2":
-        return model._field("scalars")[[proximal.DOT_POS, proximal.DOT_NEG]] * model._field("scalars")[proximal.SCALE]
+        scalars = model._field("scalars")
+        return scalars[[proximal.DOT_POS, proximal.DOT_NEG]] * scalars[proximal.SCALE] / proximal.growth_of(scalars)
     ball = model._field("ball")
     z, sign = ball[[elasticnet.ZSUM_POS, elasticnet.ZSUM_NEG]], ball[[elasticnet.SIGN_POS, elasticnet.SIGN_NEG]]
     return ball[elasticnet.PI] * (z - ball[l1ball.TH] * sign)
 
 
 def sums(model: SPAM) -> np.ndarray:
-    return np.array([model._field("sums_pos"), model._field("sums_neg")])
+    """Return the class sums, the newest row counting for 1."""
+    growth = proximal.growth_of(model._field("scalars"))
+    return np.array([model._field("sums_pos"), model._field("sums_neg")]) / growth
 
 
 @each_variant
@@ -63,7 +68,10 @@ def sums(model: SPAM) -> np.ndarray:
 def test_equals_the_reference(params: dict[str, Any], form: str) -> None:
     model, plain = agreement.check_agreement(SPAM, Plain, params, form)
     scalars = model._field("scalars")
-    agreement.close(scalars[[proximal.STEPS, proximal.N_POS, proximal.N_NEG]], [plain.t, plain.n_pos, plain.n_neg])
+    agreement.close(scalars[proximal.STEPS], plain.t)
+    agreement.close(
+        scalars[[proximal.N_POS, proximal.N_NEG]] / proximal.growth_of(scalars), [plain.n_pos, plain.n_neg], "counts"
+    )
     if form in ("dense", "csr"):
         w = iterate(model)[: plain.w.size]
         agreement.close(w, plain.w, "iterate")
@@ -159,7 +167,8 @@ def test_a_step_is_the_proximal_step(params: dict[str, Any]) -> None:
         unit = 1.0 if model.kappa else np.sqrt(model._ledger[2])
         norm = np.linalg.norm(X[i])
         x = X[i] * (1.0 if model.kappa else min(1.0, 2.0 * unit / max(norm, 1e-300)))
-        means = sums(model)[:, :7] / scalars[[proximal.N_POS, proximal.N_NEG]][:, None]
+        counts = scalars[[proximal.N_POS, proximal.N_NEG]] / proximal.growth_of(scalars)
+        means = sums(model)[:, :7] / counts[:, None]
         p = scalars[proximal.N_POS] / scalars[[proximal.N_POS, proximal.N_NEG]].sum()
         if y[i] > 0:
             c = 2.0 * (1.0 - p) * (before @ (x - means[1]) - 1.0)
@@ -309,3 +318,17 @@ class TestCitizen:
 
     def test_rescaled(self, params: dict[str, Any]) -> None:
         agreement.check_rescaled(lambda: SPAM(**params))
+
+
+def test_a_half_life_follows_a_stream_that_turns_around_and_is_of_the_l2_penalty_alone() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(24_000, 3))
+    y = X[:, 0] + 0.5 * random.normal(size=24_000) > 0.0
+    y[20_000:] = ~y[20_000:]
+    after = {}
+    for half_life in (None, 300.0):
+        scores = SPAM(half_life=half_life).engine.learn_array(X, y)
+        after[half_life] = float(np.corrcoef(scores[22_000:], y[22_000:])[0, 1])
+    assert after[300.0] > 0.6 > 0.0 > after[None]
+    with pytest.raises(InvalidParams, match=r"^SPAM\.half_life: expected None with penalty='elasticnet', got 300\.0$"):
+        SPAM(half_life=300.0, **NET)

@@ -58,7 +58,10 @@ class SPAM:
         cap: float = 0.1,
         schedule: str = "sqrt",
         kappa: float | None = None,
+        half_life: float | None = None,
     ) -> None:
+        self.keep = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)  # what all counts fade by at each row
+        self.averaged = 0.0  # iterates, faded
         self.beta = beta
         self.beta1 = beta1 if penalty == "elasticnet" else 0.0
         self.C = C
@@ -70,7 +73,7 @@ class SPAM:
         self.sum_pos = self.sum_neg = np.zeros(0)
         self.n_pos = self.n_neg = 0.0
         self.classes = ClassWeights()
-        self.t = 0
+        self.t = 0.0
 
     @property
     def kappa_t(self) -> float:
@@ -91,6 +94,9 @@ class SPAM:
         unit, factor = self.scale.see(x)
         x = factor * x
         self.sum_pos, self.sum_neg = self.sum_pos * self.scale.restart, self.sum_neg * self.scale.restart
+        self.sum_pos, self.sum_neg = self.keep * self.sum_pos, self.keep * self.sum_neg
+        self.n_pos, self.n_neg = self.keep * self.n_pos, self.keep * self.n_neg
+        self.t, self.averaged = self.keep * self.t, self.keep * self.averaged
         if y > 0:
             self.sum_pos = self.sum_pos + weight * x
             self.n_pos += weight
@@ -106,11 +112,12 @@ class SPAM:
         eta = counted * spam_step_size(self.t, self.C, self.cap, self.schedule, self.beta)
         c = spam_slope(self.w, x, y, p, self.sum_pos / self.n_pos, self.sum_neg / self.n_neg)
         self.w = prox(self.w - eta * c * (x / unit) / unit, eta, self.beta, self.beta1 / unit)
-        self.wbar = self.wbar + (self.w - self.wbar) / self.t
+        self.averaged += 1.0
+        self.wbar = self.wbar + (self.w - self.wbar) / self.averaged
         return score
 
 
-def spam_step_size(t: int, C: float, cap: float, schedule: str, beta: float) -> float:
+def spam_step_size(t: float, C: float, cap: float, schedule: str, beta: float) -> float:
     """Return eta_t; the cap alone where 1/(beta (t+1)) is infinite."""
     if schedule == "strong" and beta == 0.0:
         return cap
