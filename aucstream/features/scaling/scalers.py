@@ -208,7 +208,8 @@ class Standardize(Scaler):
     cut at 10 deviations.
 
     A value is emitted cut at max(10, sqrt(n + 30)) deviations from the mean, n the values of its column at the
-    last change: one that is itself among the n values of the estimates is no more than sqrt(n) from their mean.
+    last change (at 100 below 20 values): one that is itself among the n values of the estimates is no more than
+    sqrt(n) from their mean.
 
     Among its first 40 values a column forgets those beside which the next one would vanish (10^6 times as
     large), up to 3 times; later too where it did not vary but for one value 100 times as far as the next. What

@@ -37,6 +37,7 @@ INDICATOR = 2
 
 YOUNG = 20  # values after which outliers are cut
 CUT = 10.0  # deviations
+YOUNG_REACH = 100.0  # deviations at which a value of a younger column is cut where no norm bounds the row
 NEAR = 0.99 * CUT * CUT  # squared: certainly not cut, however the products are rounded,
 TINY, VAST = 1e-250, 1e300  # where they neither underflow nor overflow
 HUGE = 1e6  # ratio of a value to those before that makes a young column start anew,
@@ -318,7 +319,7 @@ def change_columns(kind, kinds, columns, s):
         columns[j, APPLIED_INV] = 0.0
         if columns.shape[1] > FIRST_WIDE:
             columns[j, APPLIED_COUNT] = columns[j, COUNT]
-            reach = max(CUT, math.sqrt(columns[j, COUNT] + PRIOR))
+            reach = max(CUT, math.sqrt(columns[j, COUNT] + PRIOR)) if columns[j, COUNT] >= YOUNG else YOUNG_REACH
             columns[j, APPLIED_REACH] = reach if kind == NO_NORM else EMITTED_LIMIT
         reach = columns[j, HIGH] - columns[j, LOW]
         if columns[j, M2] > 0.0 and reach > 0.0:

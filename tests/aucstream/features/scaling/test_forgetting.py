@@ -19,6 +19,7 @@ from aucstream.registry import LEARNERS, learner_class
 
 from .test_scalers import X
 
+FOLLOWERS = [name for name in LEARNERS if Capability.RUNNING_SCALER in learner_class(name)._capabilities]
 HALF_LIFE = 40.0
 LATER = X * [1.0, 100.0, 1.0, 0.01] + [0.0, 0.0, 7.0, 0.0]  # units and levels that have changed
 STREAM = np.vstack([X, LATER])
@@ -252,11 +253,10 @@ def unit_stream(seed: int, by: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Old rows count in the covariances of these for ever, and in the new units the column was all but constant in them.
-FOLLOWING = [name for name in LEARNERS if Capability.RUNNING_SCALER in learner_class(name)._capabilities]
 SLOW = {"opauc": 0.02, "adaoam": 0.02}
 
 
-@pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.parametrize("name", FOLLOWERS)
 def test_a_unit_that_changes_is_followed(name):
     aucs = {}
     for by in (1.0, 10.0, 1000.0):
@@ -267,7 +267,7 @@ def test_a_unit_that_changes_is_followed(name):
     assert aucs[1000.0] > aucs[1.0] - SLOW.get(name, 0.01), aucs
 
 
-@pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.parametrize("name", FOLLOWERS)
 def test_a_unit_that_shrinks_refuses_no_row(name):
     rows, y = unit_stream(1, 1e-3)
     scores = Pipeline.from_spec({"algorithm": name, "scaler": "auto@100"}).engine.learn_array(rows, y)
