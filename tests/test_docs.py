@@ -189,6 +189,11 @@ def test_the_walks_of_the_architecture_stop_at_files():
         assert 3 <= len(stops) <= 10
 
 
+def test_no_page_counts_the_learners_which_a_new_one_would_make_false():
+    counted = re.compile(rf"\b{len(LEARNERS)} (?:learners|algorithms)\b")
+    assert [name for name in names(PAGES) if counted.search((ROOT / name).read_text())] == []
+
+
 def test_every_page_for_users_is_named_in_the_readme():
     readme = (ROOT / "README.md").read_text()
     assert [name for name in names(PAGES[1:]) if f"({name})" not in readme] == []

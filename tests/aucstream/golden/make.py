@@ -1,6 +1,7 @@
 """Write the golden snapshots that are missing: `python -m tests.aucstream.golden.make`.
 
-What is there was written by the format's first version, and stays.
+What is there, a file and its scores, was written by the format's first version, and stays. A model that lacks one of
+the two gets both anew.
 """
 
 from __future__ import annotations
@@ -55,11 +56,16 @@ def learn(model: RankingClassifier) -> None:
         model.learn_one(x, y)
 
 
+def is_whole(name: str, recorded: dict[str, Any]) -> bool:
+    """Return whether a model has both its file and its scores; one without the other shows nothing."""
+    return name in recorded and (FOLDER / f"{name}.safetensors").exists()
+
+
 def main() -> None:
-    """Write one file a new model, and the scores of the probes."""
+    """Write the file and the scores of the probes of each model that lacks one of the two."""
     recorded = json.loads((FOLDER / "scores.json").read_text())
     for name, model in models().items():
-        if name in recorded:
+        if is_whole(name, recorded):
             continue
         learn(model)
         model.save(FOLDER / f"{name}.safetensors")
