@@ -32,11 +32,19 @@ from aucstream.cli.options import (
     check_numbers,
     check_output,
 )
-from aucstream.cli.passes import learn_data, open_data, progress_bar, with_progress
+from aucstream.cli.passes import (
+    in_option_names,
+    learn_data,
+    open_data,
+    progress_bar,
+    row_location,
+    rows_remarks,
+    with_progress,
+)
 from aucstream.cli.plot import check_plot, draw
 from aucstream.cli.results import auc_text, remarks, result_object, results_table, stdout_console
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot, InvalidParams
+from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.evaluate import Comparison
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
@@ -113,7 +121,7 @@ def evaluate(
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
-            with open_data(test, options) as reader:
+            with open_data(test, options) as reader, row_location(test, None, comparison.runs[0].model):
                 comparison.test(with_progress(reader, progress, "test"))
     runs = comparison.runs
     for sentence in remarks(choices, runs, data=data, test=test, map_spec=spec):
@@ -146,15 +154,20 @@ def train(
     from aucstream import snapshot
 
     check_numbers(passes=passes, seed=seed)
-    choices = model_choices([model])
+    choices = model_choices(model)
     if len(choices) != 1:
-        raise InvalidParams("--model", "one algorithm", model)
+        raise InvalidParams("--model", "one algorithm", model[0] if len(model) == 1 else model)
     check_output(out)
-    comparison = Comparison([choices[0].pipeline(scale, seed, map_spec(map_))])
+    spec = map_spec(map_)
+    comparison = Comparison([choices[0].pipeline(scale, seed, spec)])
     options = ReadOptions(label, positive, delimiter, format)
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
     run = comparison.runs[0]
+    if not run.rows:
+        raise InvalidParams(data, "rows to learn", Description("none"))
+    for sentence in remarks(choices, [run], data=data, test=None, map_spec=spec):
+        print(f"aucstream: {sentence}", file=sys.stderr)
     result = result_object(choices[0], run)
     arrays, meta = run.model.state_dict()
     meta["training"] = {key: result[key] for key in ("rows", "positives", "progressive_auc", "auc_low", "auc_high")}
@@ -180,12 +193,20 @@ def score(
         check_output(out)
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(open_data(data, options, labelled=False))
+        is_known = False
         target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
-        for chunk in reader:
-            scores = model.engine.score_chunk(chunk)
+        for chunk in in_option_names(reader):
+            with row_location(data, chunk, model):
+                scores = model.engine.score_chunk(chunk)
+            is_known = is_known or model.engine.knows_any(chunk)
             probabilities = model.engine.probabilities(scores).tolist() if calibrated else [None] * len(scores)
             for number, probability in zip(scores.tolist(), probabilities, strict=True):
                 target.write(json.dumps({"score": number, "probability": probability}) + "\n")
+        rows_remarks(reader)
+        if not is_known:
+            print(
+                f"aucstream: {data} has no column of the model: each row has the score of an empty one", file=sys.stderr
+            )
 
 
 @app.command()

@@ -18,7 +18,10 @@ Models = Annotated[
     list[str],
     typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; may be repeated; all: every algorithm"),
 ]
-Model = Annotated[str, typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]")]
+Model = Annotated[
+    list[str],  # so that a second one is refused, not taken in place of the first
+    typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; one"),
+]
 Scale = Annotated[
     str,
     typer.Option(

@@ -11,9 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aucstream.cli.options import ReadOptions
-from aucstream.errors import BadRow, InvalidBlock
+from aucstream.errors import BadRow, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Comparison, shuffled
 from aucstream.io import Reader, Rows, read
+from aucstream.io.labels import column_of
+from aucstream.learners._base.estimator import RankingClassifier
+
+_ROW = re.compile(r"\[(\d+)\](?:\['?(.*?)'?\])?$")
+_ARGUMENTS = {
+    "positive=VALUE that names the class": "--positive VALUE",
+    "; zero_based=True reads files that count from 0": "",
+}
 
 
 def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_delimiter: bool = True) -> Reader:
@@ -38,14 +46,17 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
     InvalidParams, BadRow, OSError
         An option does not fit the file, or the file cannot be read.
     """
-    reader = read(
-        path,
-        label=options.label,
-        positive=options.positive,
-        delimiter=options.delimiter,
-        format=options.format,
-        labelled=labelled,
-    )
+    with option_names():
+        reader = read(
+            path,
+            label=options.label,
+            positive=options.positive,
+            delimiter=options.delimiter,
+            format=options.format,
+            labelled=labelled,
+        )
+        if options.label is not None and reader.columns is not None:
+            column_of(options.label, reader.columns, reader.name, needed=True)
     if show_delimiter and reader.delimiter is not None:
         print(f"{reader.name}: delimiter {reader.delimiter!r}", file=sys.stderr)
     return reader
@@ -88,6 +99,12 @@ def learn_data(
             with open_data(data, options, show_delimiter=number == 0) as reader:
                 _learn_pass(comparison, data, with_progress(reader, progress, task), order, progress)
         comparison.end_pass()
+        if number == 0:
+            run = comparison.runs[0]
+            if options.positive is not None and run.rows and not run.positives:
+                expected = f"the text of a cell in label column {options.label!r} of {data}"
+                raise InvalidParams("--positive", expected, options.positive)
+            rows_remarks(reader)
 
 
 def _learn_pass(
@@ -95,7 +112,7 @@ def _learn_pass(
 ) -> None:
     """Let all models learn the chunks of one pass."""
     for chunk in chunks if seed is None else shuffled(chunks, seed):
-        with _row_location(data, chunk):
+        with row_location(data, chunk, comparison.runs[0].model):
             if not comparison.warm:
                 _compile(comparison, chunk, progress)
             comparison.learn(chunk)
@@ -109,16 +126,94 @@ def _compile(comparison: Comparison, chunk: Chunk, progress: Progress) -> None:
 
 
 @contextlib.contextmanager
-def _row_location(data: str, chunk: Chunk) -> Iterator[None]:
-    """Raise BadRow with file and line in place of a model's InvalidBlock, which has only a row's number."""
+def row_location(data: str, chunk: Chunk | None, model: RankingClassifier) -> Iterator[None]:
+    """Raise an error with the file, and the line where it is known, in place of a model's InvalidBlock.
+
+    Parameters
+    ----------
+    data : str
+        Name of the file.
+    chunk : Chunk or None
+        The rows that the model is given; None where they are not at hand.
+    model : RankingClassifier
+
+    Raises
+    ------
+    BadRow, InvalidBlock
+        In place of the model's InvalidBlock.
+    """
     try:
         yield
+    except BadRow:
+        raise
     except InvalidBlock as error:
-        path = re.match(r"\[(\d+)\](?:\['?(.*?)'?\])?$", error.path)
-        if path is None or not isinstance(chunk, Rows):
-            raise
-        line = int(chunk.lines[int(path[1])])
-        raise BadRow(data, line, path[2] or "", error.expected, error.got) from None
+        place = _ROW.match(error.path)
+        if place is None and isinstance(chunk, Rows):  # a check of each row says which one it is
+            try:
+                model.engine.check_rows(chunk.features)
+            except InvalidBlock as of_row:
+                error, place = of_row, _ROW.match(of_row.path)
+        if place is None or not isinstance(chunk, Rows):
+            raise InvalidBlock(data, error.expected, error.got, path=error.path) from None
+        line = int(chunk.lines[int(place[1])])
+        raise BadRow(data, line, place[2] or "", error.expected, error.got) from None
+
+
+@contextlib.contextmanager
+def option_names() -> Iterator[None]:
+    """Raise errors of the readers with the names of options in place of the names of arguments.
+
+    Raises
+    ------
+    InvalidParams, BadRow
+        In place of the reader's error.
+    """
+    try:
+        yield
+    except BadRow as error:
+        for argument, option in _ARGUMENTS.items():
+            if argument in error.expected:
+                expected = error.expected.replace(argument, option)
+                raise BadRow(error.file, error.line, error.column, expected, error.got, path=error.path) from None
+        raise
+    except InvalidParams as error:
+        if error.where in ("label", "positive", "delimiter", "format"):
+            raise InvalidParams(f"--{error.where}", error.expected, error.got, path=error.path) from None
+        raise
+
+
+def in_option_names(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks of a reader; its errors are raised as by `option_names`.
+
+    Parameters
+    ----------
+    chunks : iterable of Chunk
+
+    Yields
+    ------
+    Chunk
+    """
+    iterator = iter(chunks)
+    while True:
+        with option_names():
+            chunk = next(iterator, None)
+        if chunk is None:
+            return
+        yield chunk
+
+
+def rows_remarks(reader: Reader) -> None:
+    """Print a sentence on standard error for each column of numbers that has shown a few words.
+
+    Parameters
+    ----------
+    reader : Reader
+        At the end of its file.
+    """
+    for column, words in reader.mixed.items():
+        kinds = f"the word {words[0]!r}" if len(words) == 1 else f"{len(words)} words, such as {words[0]!r}"
+        sentence = f"{reader.name}, column {column}: has numbers and {kinds}; a word is a feature of its own, no number"
+        print(f"aucstream: {sentence}", file=sys.stderr)
 
 
 def progress_bar() -> Progress:
@@ -152,7 +247,7 @@ def with_progress(reader: Reader, progress: Progress, task_name: str) -> Iterato
     """
     task = progress.add_task(task_name, total=reader.bytes_total, rows=0)
     rows = 0
-    for chunk in reader:
+    for chunk in in_option_names(reader):
         yield chunk
         rows += len(chunk)
         progress.update(task, completed=reader.bytes_read, rows=rows)

@@ -41,14 +41,22 @@ class Reader:
         "svmlight", "csv", "ndjson", "parquet" or "arrow".
     delimiter : str or None
         As given or sniffed; CSV only.
+    columns : tuple of str or None
+        The header of a table; None for other formats.
     """
 
     def __init__(self, source: Source, format: str, chunks: Iterator[Block | Rows], delimiter: str | None) -> None:
         self.name = source.name
         self.format = format
         self.delimiter = delimiter
+        self.columns: tuple[str, ...] | None = getattr(chunks, "columns", None)
         self._source = source
         self._chunks: Iterator[Block | Rows] = chunks
+
+    @property
+    def mixed(self) -> dict[str, list[str]]:
+        """Columns of numbers that have shown a few words so far, and the words; CSV only."""
+        return dict(getattr(self._chunks, "mixed", {}))
 
     @property
     def bytes_read(self) -> int:

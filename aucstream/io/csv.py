@@ -24,6 +24,7 @@ from aucstream.kernels.text.bits import COMPILED
 BATCH_ROWS = 256  # converted at once: twice as fast as 8,192, whose cells fall out of the cache
 DELIMITERS = (",", ";", "\t")
 PLAIN_DELIMITERS = frozenset(",;\t|")
+FEW_WORDS = 10  # more in a column of numbers are no slips
 FEW = 64  # plain lines at once, for which looking for them has paid
 _read_lines: Callable[..., None] = csv_rows.read_lines
 _BOOLS = {"true": True, "True": True, "false": False, "False": False}
@@ -107,6 +108,8 @@ class CsvReader:
         As given or sniffed.
     columns : tuple of str
         The header.
+    mixed : dict of str to list of str
+        Columns of numbers that have shown a few words, so far, and the words.
     """
 
     def __init__(
@@ -138,6 +141,8 @@ class CsvReader:
         self._features = [j for j in range(len(self.columns)) if j != self._label]
         self._names = [self.columns[j] for j in self._features]
         self._wordy: set[str] = set()
+        self._numeric: set[str] = set()
+        self._words: dict[str, dict[str, None]] = {}  # of a column, the first ones
         self._plain = COMPILED and bool(self._features) and self.delimiter in PLAIN_DELIMITERS
         self._chunks = self._read()
 
@@ -146,6 +151,15 @@ class CsvReader:
 
     def __next__(self) -> Rows:
         return next(self._chunks)
+
+    @property
+    def mixed(self) -> dict[str, list[str]]:
+        """Column to its words, of the columns that have shown numbers and at most `FEW_WORDS` words so far."""
+        return {
+            name: list(words)
+            for name, words in self._words.items()
+            if name in self._numeric and len(words) <= FEW_WORDS
+        }
 
     def _check_header(self, line: int) -> None:
         seen: set[str] = set()
@@ -218,6 +232,7 @@ class CsvReader:
                 cells = [text.piece[start:end] for start, end in labels[:rows].tolist()]
                 texts = {cell: cell.decode().strip() for cell in set(cells)}
                 chunk.labels += [texts[cell] for cell in cells]
+            self._numeric.update(self._names)
             chunk.parts.append(Columns(self._names, values[:rows]))
             chunk.lines += range(text.line + 1, text.line + 1 + rows)
             text.line += rows
@@ -237,16 +252,22 @@ class CsvReader:
     def _values(self, name: str, cells: Sequence[str], chunk: _Chunk) -> Sequence[Value | None]:
         numbers = _all_numbers(cells)
         if numbers is not None:
+            self._numeric.add(name)
             return numbers
         table: dict[str, Value | None] = {}
-        for text in set(cells):
+        for text in dict.fromkeys(cells):
             value = table[text] = _value(text)
             if isinstance(value, str):
                 self._wordy.add(name)
+                words = self._words.setdefault(name, {})
+                if len(words) <= FEW_WORDS:
+                    words[value] = None
             elif isinstance(value, float) and not math.isfinite(value):
                 table[text] = text.strip()  # a word, if the column has words; the end of the chunk tells
                 first = len(chunk)
                 chunk.doubtful += [(first + i, name, text) for i, cell in enumerate(cells) if cell == text]
+            elif type(value) is float:
+                self._numeric.add(name)
         return [table[text] for text in cells]
 
     def _rows(self, chunk: _Chunk) -> Rows:

@@ -94,7 +94,7 @@ class Labels:
                 raise InvalidParams(
                     "positive",
                     f"one of the words in label column {self._column!r}: {some(words, SHOWN_WORDS)}",
-                    None,
+                    path=self._file,
                 )
         elif self._positive not in distinct:
             number = _number(self._positive)
@@ -106,4 +106,5 @@ class Labels:
                         "positive",
                         f"the text of a cell in label column {self._column!r} (did you mean {text!r}?)",
                         self._positive,
+                        path=self._file,
                     )

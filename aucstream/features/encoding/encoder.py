@@ -61,12 +61,14 @@ class Encoder(abc.ABC):
         """Give columns to the names that have none and may have one; note kinds. Cannot fail."""
 
     @abc.abstractmethod
-    def check_name(self, name: Name) -> None:
+    def check_name(self, name: Name, path: str = "") -> None:
         """Refuse a name that may not be learned by this encoder.
 
         Parameters
         ----------
         name : str or int
+        path : str
+            Place of its row, for the message.
 
         Raises
         ------
@@ -351,7 +353,7 @@ class Encoder(abc.ABC):
         if row is not None and all_finite(row[1]):
             return
         for name, _, _ in entries_of(x, path):
-            self.check_name(name)
+            self.check_name(name, path)
 
     def has_columns(self, names: Sequence[Name]) -> bool:
         """Return whether each name has a column, and none of them shares it.

@@ -50,7 +50,7 @@ class Hashing(Encoder):
     def _column(self, name: Name) -> int:
         return _hash(name) & (self.width - 1)
 
-    def check_name(self, name: Name) -> None:
+    def check_name(self, name: Name, path: str = "") -> None:
         """Accept every name."""
 
     def _add(self, entries: Iterable[tuple[Name, float, int]]) -> None:

@@ -78,13 +78,14 @@ class Vocabulary(Encoder):
         column = self._index.get
         return [column(name, -1) for name in names]
 
-    def check_name(self, name: Name) -> None:
+    def check_name(self, name: Name, path: str = "") -> None:
         """Raise InvalidBlock for a string name in a model of arrays."""
         if self.arrays and (isinstance(name, str) or name < 0):
             raise InvalidBlock(
                 "feature name",
                 "an integer >= 0: this model's rows are arrays, whose columns are named 0, 1, 2, …",
                 name,
+                path=path,
             )
 
     def _append(self, name: Name, kind: int) -> None:

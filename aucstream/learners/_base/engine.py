@@ -356,6 +356,13 @@ class Engine(Exclusive):
             return self._model._score(adopted(self._encoder, chunk, learn=False))
         return self.score_rows(chunk.features)
 
+    def knows_any(self, chunk: Block | Rows) -> bool:
+        """Return whether a row of a chunk has a name that was learned; for rows without names True."""
+        if isinstance(chunk, Block):
+            return True
+        rows = [chunk.features[0]] if isinstance(chunk.features, Columns) and len(chunk) else chunk.features
+        return any(not isinstance(x, Mapping) or self._encoder.look_up(x)[0].size > 0 for x in rows)
+
     def _score_wide(self, X: Any) -> Floats:
         """Score rows that may have columns the model has not seen: they count nothing."""
         return self._model._score(adopted(self._encoder, checked_array(X), learn=False))

@@ -118,3 +118,114 @@ def test_a_process_ends_with_the_same_sentence_and_status(data: Path) -> None:
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith("aucstream: ")
     assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_a_positive_text_that_no_cell_equals_is_refused(command: str, tmp_path: Path) -> None:
+    data, out = tmp_path / "d.csv", tmp_path / "m.safetensors"
+    data.write_text("a,y\n1,no\n2,yes\n3,no\n")
+    options = ("--label", "y", "--model", "solam", *(("--out", out) if command == "train" else ()))
+    sentence = refused(command, data, *options, "--positive", "fraud")
+    for text in ("--positive: ", "'y'", str(data), "'fraud'"):
+        assert text in sentence
+    sentence = refused(command, data, *options, "--positive", "YES")
+    for text in ("--positive: ", str(data), "did you mean 'yes'"):
+        assert text in sentence
+    sentence = refused(command, data, *options)
+    for text in ("--positive: ", str(data), "'no', 'yes'"):
+        assert text in sentence
+    assert "None" not in sentence
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("name", "text"), [("d.csv", "a,y\n"), ("d.ndjson", ""), ("d.svm", "# none\n")])
+def test_a_file_without_rows_trains_no_model(tmp_path: Path, name: str, text: str) -> None:
+    data, out = tmp_path / name, tmp_path / "m.safetensors"
+    data.write_text(text)
+    options = ("--label", "y") if name == "d.csv" else ()
+    sentence = refused("train", data, "--model", "solam", "--out", out, *options)
+    assert sentence == f"aucstream: {data}: expected rows to learn, got none"
+    assert not out.exists()
+
+
+def test_training_on_one_class_is_said(tmp_path: Path) -> None:
+    data, out = tmp_path / "d.csv", tmp_path / "m.safetensors"
+    data.write_text("a,y\n1,1\n2,1\n")
+    ended = run("train", data, "--label", "y", "--model", "solam", "--out", out)
+    assert ended.status == 0
+    assert f"aucstream: {data} has rows of one class only" in ended.err
+    assert out.exists()
+
+
+def test_a_second_model_is_refused(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.safetensors"
+    sentence = refused("train", data, "--model", "psam", "--model", "mba", "--out", out)
+    assert sentence == "aucstream: --model: expected one algorithm, got ['psam', 'mba']"
+    assert not out.exists()
+
+
+def test_a_row_of_another_kind_is_named_by_file_and_line(tmp_path: Path) -> None:
+    named, listed = '{"features":{"a":1},"label":1}\n', '{"features":[1],"label":0}\n'
+    data, svm, out = tmp_path / "d.ndjson", tmp_path / "d.svm", tmp_path / "m.safetensors"
+    svm.write_text("1 1:1\n0 2:1\n")
+    for rows in (named + listed, listed + named):
+        data.write_text(rows)
+        assert refused("train", data, "--model", "solam", "--out", out).startswith(
+            f"aucstream: {data}, line 2: expected"
+        )
+    data.write_text(named + named.replace("1}\n", "0}\n"))
+    assert run("train", data, "--model", "solam", "--out", out).status == 0
+    data.write_text(named + listed)
+    assert refused("evaluate", data, "--model", "solam").startswith(f"aucstream: {data}, line 2: expected")
+    ended = run("score", out, data)
+    assert ended.status == 2
+    assert ended.err.startswith(f"aucstream: {data}, line 2: expected")
+    for command in (("score", out, svm), ("evaluate", tmp_path / "good.ndjson", "--model", "solam", "--test", svm)):
+        (tmp_path / "good.ndjson").write_text(named + named.replace("1}\n", "0}\n"))
+        assert refused(*command).startswith(f"aucstream: {svm}: expected named features")
+
+
+def test_errors_of_readers_name_options_of_the_command(tmp_path: Path) -> None:
+    data, svm = tmp_path / "d.csv", tmp_path / "d.svm"
+    data.write_text("a,y\n1,0\n2,yes\n")
+    sentence = refused("evaluate", data, "--model", "solam", "--label", "y")
+    assert "or --positive VALUE, got 'yes'" in sentence
+    svm.write_text("1 0:1\n")
+    sentence = refused("evaluate", svm, "--model", "solam")
+    assert "an index >= 1" in sentence
+    assert "zero_based" not in sentence
+    assert refused("evaluate", data, "--model", "solam", "--label", "z").startswith("aucstream: --label: ")
+    assert refused("evaluate", svm, "--model", "solam", "--label", "z").startswith("aucstream: --label: ")
+
+
+def test_score_refuses_a_label_that_is_no_column_and_names_a_file_without_the_models_columns(tmp_path: Path) -> None:
+    data, other, out = tmp_path / "d.csv", tmp_path / "other.csv", tmp_path / "m.safetensors"
+    data.write_text("a,b,y\n1,u,0\n2,v,1\n")
+    assert run("train", data, "--label", "y", "--model", "solam", "--out", out).status == 0
+    sentence = refused("score", out, data, "--label", "Y")
+    assert "did you mean 'y'" in sentence
+    for text in ("q,r\n1,2\n", "b\nw\n"):
+        other.write_text(text)
+        ended = run("score", out, other)
+        assert (ended.status, len(ended.objects)) == (0, 1)
+        assert f"aucstream: {other} has no column of the model" in ended.err
+    other.write_text("q,a\n1,2\nu,\n")
+    assert "no column" not in run("score", out, other).err
+
+
+def test_a_column_of_numbers_with_a_few_words_is_named_with_an_example(tmp_path: Path) -> None:
+    data, out = tmp_path / "d.csv", tmp_path / "m.safetensors"
+    rows = [
+        f"{i},{'NA' if i == 40 else '1_0' if i == 70 else i},w{i},x{i % 2},{i if i % 2 else f'w{i}'},{i % 2}"
+        for i in range(300)
+    ]
+    data.write_text("plain,mixed,many,few,codes,y\n" + "\n".join(rows) + "\n")
+    said = f"aucstream: {data}, column mixed: has numbers and 2 words, such as 'NA'; a word is a feature of its own, no number"
+    for command in (
+        ("evaluate", data, "--label", "y", "--model", "solam", "--passes", 2),
+        ("train", data, "--label", "y", "--model", "solam", "--out", out),
+        ("score", out, data, "--label", "y"),
+    ):
+        ended = run(*command)
+        assert ended.status == 0, ended.err
+        assert [line for line in ended.err.splitlines() if ", column " in line] == [said]
