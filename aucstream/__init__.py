@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from aucstream.loading import from_bytes as from_bytes
     from aucstream.loading import load as load
     from aucstream.pipeline import Pipeline as Pipeline
+    from aucstream.portfolio.auto import Auto as Auto
 
 _HOMES = {
     "Arctan": "aucstream.features.scaling.scalers",
@@ -61,7 +62,7 @@ _HOMES = {
     "Vocabulary": "aucstream.features.encoding.vocabulary",
     "from_bytes": "aucstream.loading",
     "load": "aucstream.loading",
-    **{entry.class_name: f"aucstream.learners.{entry.module}" for entry in LEARNERS.values()},
+    **{entry.class_name: entry.home for entry in LEARNERS.values()},
 }
 _ROOMS = ("batch", "client", "errors", "evaluate", "features", "io", "metrics")
 

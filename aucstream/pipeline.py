@@ -26,11 +26,11 @@ from aucstream.features.scaling.scalers import (
     with_half_life,
     without_half_life,
 )
-from aucstream.features.scaling.scaling import FIRST_RULES, RULES, Scaling
+from aucstream.features.scaling.scaling import FIRST_RULES, RULES
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
-from aucstream.learners._base.learner import Learner, shares_of
+from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.stateful import encoder_from_state
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
 from aucstream.registry import learner_class, make
@@ -62,7 +62,7 @@ class PipelineSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    algorithm: str = Field(description="Registry name of the learner, e.g. `psam`.")
+    algorithm: str = Field(default="auto", description="Registry name of the learner, e.g. `psam`.")
     params: dict[str, Any] = Field(default_factory=dict, description="Its parameters; the rest are defaults.")
     scaler: ScalerName = "auto"
     map: dict[str, Any] | None = Field(
@@ -205,8 +205,14 @@ class Pipeline(RankingClassifier):
             mapping = Mapped(self._map_pattern.clone(), encoder, learner)
         name, half_life = without_half_life(self._scaler_name)
         resolved = None if name == "auto" else self._scaler_name
+        if Capability.STEPS_BEFORE not in learner._capabilities:
+            self._refuse_map("map")
+            if self._scaler_name not in ("auto", "none"):
+                raise InvalidParams("Pipeline", f"no scaler in front of {type(learner).__name__}", self._scaler_name)
         if mapping is None and Capability.RUNNING_SCALER not in learner._capabilities:
-            name = resolved = "none" if name == "auto" else name
+            if name == "auto":
+                name, half_life = "none", None
+            resolved = with_half_life(name, half_life)
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
         scaling = scaling_of(with_half_life("standard+bounded" if name == "auto" else name, half_life), self._rules)
@@ -217,6 +223,8 @@ class Pipeline(RankingClassifier):
         """Share with the stages what is one: the encoder and the gate."""
         learner = self._stages.learner
         self._encoder = self._stages.encoder
+        if self._stages.mapping is None and learner._encoder is not self._encoder:
+            learner._share(self._encoder)
         self._gate.whole = weakref.ref(self)
         learner._gate, learner._entry = self._gate, NO_ENTRY
 
@@ -360,17 +368,7 @@ class Pipeline(RankingClassifier):
         InvalidParams
             The model has a feature map.
         """
-        self._refuse_map("explain_one")
-        encoder, learner = self._encoder, self._stages.learner
-        if not self._stages.scaling.scheduled:
-            return learner.explain_one(x)
-        names, columns, values = encoder.parts(x)
-        shares = shares_of(columns, values)
-        idx, val = encoder.look_up(x)
-        if not encoder.missed:
-            return learner._explained(names, columns, shares, idx, self._stages.scaled_row(idx, val))
-        with encoder.previewed(x) as (idx, val):
-            return learner._explained(names, columns, shares, idx, self._stages.scaled_row(idx, val))
+        return self._stages.explain(x)
 
     @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
@@ -419,26 +417,17 @@ class Pipeline(RankingClassifier):
             All else, as JSON can say it: class, parameters, encoder.
         """
         stages = self._stages
-        learner_arrays, learner_meta = stages.learner.state_dict()
-        scaling_arrays, scaling_meta = stages.scaling.state_dict(0 if stages.mapping else stages.encoder.width)
-        arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
-        arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}
-        meta = {
+        arrays, meta = stages.state_dict()
+        meta |= {
             "class": "Pipeline",
             "calibration": self.calibration,
             "scaler": self._scaler_name,
             "encoder": self._encoder_pattern.spec,
-            "resolved": stages.resolved,
             "spec": None if self._spec is None else self._spec.model_dump(mode="json"),
-            "learner": learner_meta,
-            "scaling": scaling_meta,
         }
         if stages.mapping is not None:
-            encoder_arrays, encoder_meta = stages.encoder.state_dict()
-            mapping_arrays, mapping_meta = stages.mapping.state_dict()
+            encoder_arrays, meta["map"]["encoder"] = stages.encoder.state_dict()
             arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
-            arrays |= {f"map.{name}": array for name, array in mapping_arrays.items()}
-            meta["map"] = {**mapping_meta, "encoder": encoder_meta}
         return arrays, meta
 
     @classmethod
@@ -463,27 +452,20 @@ class Pipeline(RankingClassifier):
         if meta.get("class") != "Pipeline":
             raise BadSnapshot("snapshot", "a Pipeline", meta.get("class"))
 
-        def of(prefix: str) -> snapshot.Arrays:
-            return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-
-        learner_meta = meta["learner"]
-        learner = learner_class(learner_meta["class"].lower()).from_state_dict(of("learner."), learner_meta)
         steps: list[Any] = [encoder_of(meta["encoder"]), *steps_of(meta["scaler"])]
-        map_meta = meta.get("map")
+        map_meta, encoder = meta.get("map"), None
         if map_meta is not None:
             steps.append(map_of(map_meta["spec"]))
-        model = cls(*steps, learner.clone(), calibration=meta["calibration"])
+            own = {
+                name.removeprefix("encoder."): array for name, array in arrays.items() if name.startswith("encoder.")
+            }
+            encoder = encoder_from_state(own, map_meta["encoder"])
+        stages = Stages.from_state_dict(arrays, meta, encoder)
+        model = cls(*steps, stages.learner.clone(), calibration=meta["calibration"])
         model._scaler_name = meta["scaler"]
         model._rules = meta["scaling"].get("rules", FIRST_RULES)
         if meta["spec"] is not None:
             model._spec = PipelineSpec.model_validate(meta["spec"])
-        encoder, mapping = learner._encoder, None
-        if map_meta is not None:
-            encoder = encoder_from_state(of("encoder."), map_meta["encoder"])
-            mapping = Mapped(map_of(map_meta["spec"]), encoder, learner)
-            mapping.restore(of("map."), map_meta)
-        model._stages = Stages(
-            encoder, Scaling.from_state_dict(of("scaling."), meta["scaling"]), learner, meta["resolved"], mapping
-        )
+        model._stages = stages
         model._adopt_stages()
         return model

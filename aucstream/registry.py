@@ -23,9 +23,16 @@ class Entry:
     memory: str
     step: str
     paper: str
+    room: str = "learners"
+
+    @property
+    def home(self) -> str:
+        """The module that defines the class."""
+        return f"aucstream.{self.room}.{self.module}"
 
 
 LEARNERS: dict[str, Entry] = {
+    "auto": Entry("Auto", "auto", "of its members", "of its members", "docs/auto.md", room="portfolio"),
     "solam": Entry("SOLAM", "solam", "O(d)", "O(nnz)", "Ying, Wen, Lyu, NIPS 2016"),
     "regsolam": Entry("RegSOLAM", "regsolam", "O(d)", "O(nnz)", "Natole, Ying, Lyu, 2019"),
     "fsauc": Entry("FSAUC", "fsauc", "O(d)", "O(nnz)", "Liu et al., ICML 2018"),
@@ -62,7 +69,7 @@ def learner_class(name: str) -> type[Learner]:
         from aucstream.errors import UnknownLearner
 
         raise UnknownLearner(name, LEARNERS)
-    cls: type[Learner] = getattr(importlib.import_module(f"aucstream.learners.{entry.module}"), entry.class_name)
+    cls: type[Learner] = getattr(importlib.import_module(entry.home), entry.class_name)
     return cls
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from aucstream import snapshot
 from aucstream.block import Block, Floats, Form, Ints
+from aucstream.errors import InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.intake import array_block
 from aucstream.features.maps.mapping import MOST_ROWS, Mapped
+from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import resolve_auto, scaling_of, with_half_life
 from aucstream.features.scaling.scaling import Scaling
-from aucstream.learners._base.learner import Learner
+from aucstream.learners._base.learner import Learner, shares_of
+from aucstream.registry import learner_class
 
 
 @dataclass
@@ -42,6 +47,22 @@ class Stages:
         if self.resolved is None:
             self.resolved = resolve_auto(form, with_half_life("auto", self.scaling.half_life))
             self.scaling = scaling_of(self.resolved, self.scaling.rules)
+
+    def adopt(self, encoder: Encoder) -> None:
+        """Take columns from `encoder` from now on; no row was learned yet."""
+        self.encoder = encoder
+        if self.mapping is None:
+            self.learner._adopt(encoder)
+        else:
+            self.mapping.encoder = encoder
+
+    def share(self, encoder: Encoder) -> None:
+        """Take columns from an equal encoder from now on."""
+        self.encoder = encoder
+        if self.mapping is None:
+            self.learner._share(encoder)
+        else:
+            self.mapping.encoder = encoder
 
     # -- blocks --------------------------------------------------------------------------------------
 
@@ -147,6 +168,21 @@ class Stages:
             scaling.widen(encoder.width)
         return scaling.forward_row(idx, val, encoder.kinds)[0]
 
+    def explain(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return name to contribution of a row, see `Pipeline.explain_one`."""
+        encoder, learner = self.encoder, self.learner
+        if self.mapping is not None:
+            raise InvalidParams("explain_one", "a model without a feature map", self.mapping.map.spec["kind"])
+        if not self.scaling.scheduled:
+            return learner.explain_one(x)
+        names, columns, values = encoder.parts(x)
+        shares = shares_of(columns, values)
+        idx, val = encoder.look_up(x)
+        if not encoder.missed:
+            return learner._explained(names, columns, shares, idx, self.scaled_row(idx, val))
+        with encoder.previewed(x) as (idx, val):
+            return learner._explained(names, columns, shares, idx, self.scaled_row(idx, val))
+
     # -- copies --------------------------------------------------------------------------------------
 
     def checkpoint(self) -> tuple[Any, ...]:
@@ -160,3 +196,40 @@ class Stages:
         self.learner._restore(learner)
         if self.mapping is not None:
             self.mapping.rewind(mark)
+
+    def twin(self) -> Stages:
+        """Return stages for scoring that have copies of all that learning writes, and share the rest."""
+        learner = self.learner._twin()
+        mapping = None if self.mapping is None else self.mapping.twin(learner)
+        return Stages(self.encoder, self.scaling.copy(), learner, self.resolved, mapping)
+
+    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta) of the stages; where there is a map, without the encoder."""
+        learner_arrays, learner_meta = self.learner.state_dict()
+        scaling_arrays, scaling_meta = self.scaling.state_dict(0 if self.mapping else self.encoder.width)
+        arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
+        arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}
+        meta = {"resolved": self.resolved, "learner": learner_meta, "scaling": scaling_meta}
+        if self.mapping is not None:
+            mapping_arrays, meta["map"] = self.mapping.state_dict()
+            arrays |= {f"map.{name}": array for name, array in mapping_arrays.items()}
+        return arrays, meta
+
+    @classmethod
+    def from_state_dict(cls, arrays: snapshot.Arrays, meta: dict[str, Any], encoder: Encoder | None = None) -> Self:
+        """Return the stages that `state_dict` described; where there is a map, with this encoder."""
+
+        def of(prefix: str) -> snapshot.Arrays:
+            return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+        learner_meta, map_meta = meta["learner"], meta.get("map")
+        learner = learner_class(learner_meta["class"].lower()).from_state_dict(of("learner."), learner_meta)
+        mapping = None
+        if map_meta is None:
+            encoder = learner._encoder
+        else:
+            assert encoder is not None
+            mapping = Mapped(map_of(map_meta["spec"]), encoder, learner)
+            mapping.restore(of("map."), map_meta)
+        scaling = Scaling.from_state_dict(of("scaling."), meta["scaling"])
+        return cls(encoder, scaling, learner, meta["resolved"], mapping)

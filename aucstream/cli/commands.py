@@ -16,6 +16,7 @@ from aucstream.cli.extras import require_extra
 from aucstream.cli.fsck import fsck
 from aucstream.cli.keys import keys
 from aucstream.cli.options import (
+    DEFAULT_MODEL,
     Data,
     Delimiter,
     Format,
@@ -92,7 +93,7 @@ def models() -> None:
 @app.command()
 def evaluate(
     data: Data,
-    model: Models,
+    model: Models = [DEFAULT_MODEL],  # noqa: B006
     test: Annotated[str | None, typer.Option(help="Held-out file, scored after the last row of DATA")] = None,
     scale: Scale = "auto",
     map_: Map = None,
@@ -138,8 +139,8 @@ def evaluate(
 @app.command()
 def train(
     data: Data,
-    model: Model,
     out: Annotated[Path, typer.Option(help="File that the model is written to")],
+    model: Model = [DEFAULT_MODEL],  # noqa: B006
     scale: Scale = "auto",
     map_: Map = None,
     shuffle: Shuffle = False,

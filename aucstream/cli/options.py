@@ -14,13 +14,18 @@ Data = Annotated[
     str,
     typer.Argument(help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2 or .zst; - is standard input"),
 ]
+DEFAULT_MODEL = "auto"
 Models = Annotated[
     list[str],
-    typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; may be repeated; all: every algorithm"),
+    typer.Option(
+        "--model",
+        "-m",
+        help="Algorithm NAME[:param=value,…]; may be repeated; all: every algorithm; default: auto, which chooses by itself",
+    ),
 ]
 Model = Annotated[
     list[str],  # so that a second one is refused, not taken in place of the first
-    typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; one"),
+    typer.Option("--model", "-m", help="Algorithm NAME[:param=value,…]; one; default: auto, which chooses by itself"),
 ]
 Scale = Annotated[
     str,

@@ -661,8 +661,11 @@ class JointForest(Learner):
     _capabilities = frozenset(
         {
             Capability.CONTRIBUTIONS,
+            Capability.ONE_CALL,
             Capability.REPEATED_FIT,
             Capability.PIPELINE,
+            Capability.STEPS_BEFORE,
+            Capability.FORMLESS,
             Capability.BARE_ROWS,
             Capability.ONE_CLASS,
         }

@@ -311,6 +311,15 @@ class Mapped:
         self.learner = learner
         self.warmup = Warmup(map_.warmup)
 
+    def twin(self, learner: Learner) -> Mapped:
+        """Return a copy for scoring in front of another learner."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.learner = learner
+        twin.warmup = Warmup(self.warmup.warmup)
+        twin.warmup.rewind(self.warmup.mark())
+        return twin
+
     def learn(self, block: Block, scaler: str | None) -> Floats:
         """Keep rows while the warm-up lasts, map and learn those after it; return the scores before."""
         warmup = self.warmup

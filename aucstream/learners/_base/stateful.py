@@ -146,6 +146,17 @@ class StatefulClassifier(RankingClassifier):
             encoder.narrow(*widest)
         self._encoder = encoder
 
+    def _share(self, encoder: Encoder) -> None:
+        """Take columns from an equal encoder from now on."""
+        self._encoder = encoder
+
+    def _twin(self) -> Self:
+        """Return a learner for scoring that has copies of all arrays that learning writes, and shares the rest."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._restore(self._checkpoint())
+        return twin
+
     def _field(self, name: str) -> Any:
         return self._arrays[list(self._program.parts).index(name)]
 

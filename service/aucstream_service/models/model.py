@@ -38,11 +38,12 @@ class Model:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
-        self.spec, rules = read_stored(record.spec)
+        stored = read_stored(record.spec)
+        self.spec = stored.spec
         self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
         self.etag = etag_of(self.canonical)
         self.calibrated = self.spec.calibration != "none"
-        self.pipeline: Pipeline = Pipeline.from_spec(self.spec.pipeline(record.seed), rules)
+        self.pipeline: Pipeline = Pipeline.from_spec(stored.pipeline(record.seed), stored.rules)
         self.evaluation = Evaluation(self.spec.evaluation.window)
         self.kind: RowKind | None = None  # form of the rows accepted so far
         self.seq = 0  # last applied event

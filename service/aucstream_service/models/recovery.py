@@ -62,7 +62,7 @@ class Recovery:
         registry.to_load = len(records)
         for record in records:
             try:  # warm first, or it would compile on the loop
-                await self._warming.warm_up(read_stored(record.spec)[0])
+                await self._warming.warm_up(read_stored(record.spec).spec)
                 registry.models[record.name] = await self._load(record)
             except apsw.Error as error:
                 raise unreadable(directory.journal, error) from error

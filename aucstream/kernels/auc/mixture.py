@@ -1,0 +1,399 @@
+"""Two mixtures of the scores of several members, judged by what each said before it learned; see `Auto`.
+
+A row is (member scores (m,), scores of the members as they stood at the last checkpoint (m,)). Each member's score
+becomes log odds by a calibration of its own. The local mixture weighs members by progressive log loss, the global one
+by pairwise logistic loss against a reservoir of old rows. What is served lies between the log odds of both.
+"""
+
+from __future__ import annotations
+
+import math
+
+from aucstream.kernels.auc.alarm import observe_loss, raised
+from aucstream.kernels.auc.calibration import CUT, LEAST_CURVATURE, MEMORY, RIDGE, SLOPE_MAX, SLOPE_MIN, sigmoid
+from aucstream.kernels.jit import jit
+from aucstream.kernels.ledger import (
+    CAL_H11,
+    CAL_H12,
+    CAL_H22,
+    CAL_INTERCEPT,
+    CAL_NEGATIVE,
+    CAL_ON,
+    CAL_POSITIVE,
+    CAL_RMS2,
+    CAL_ROWS,
+    CAL_SLOPE,
+    POSITIVES,
+    ROWS,
+)
+from aucstream.kernels.pairs.buffers import RESERVOIR, offer
+from aucstream.kernels.weights.example_weights import by_mean
+
+# layout of `members` (m, …)
+(
+    ACTIVE,  # 1: it learns and is heard; 0: it rests; -1: it is none of this stream's
+    LOCAL,  # weight in the local mixture
+    GLOBAL,  # weight in the global mixture
+    NEXT_GLOBAL,  # the weight that comes into force at the next checkpoint
+    LARGER,  # fading mean of the larger weight
+    SLOPE,  # log odds of the global mixture per unit of the scaled score
+    CURVATURE,
+    MIDDLE,  # scaled score between the classes of the reservoir
+    SCALE,  # what scaled a score at the last checkpoint
+    GRADIENT,
+    HESSIAN,
+    AUC_NEGATIVE,  # fading placement of judged rows of each class among the reservoir's of the other
+    AUC_POSITIVE,
+    RESTING_SINCE,  # row, 0: it does not rest
+    LOSS,  # of the row that is judged
+) = range(15)
+MEMBER_SIZE = 15
+
+# layout of `scalars`
+(
+    CHECKPOINT,  # the row after which the next checkpoint is
+    SEGMENT,  # rows between the last checkpoint and the next
+    JUDGED,  # rows judged since the last checkpoint
+    TO_JUDGE,  # rows to judge between two checkpoints
+    JUDGED_NEGATIVE,  # rows judged in all, by class
+    JUDGED_POSITIVE,
+    RESERVOIR_NEGATIVE,  # rows of each class in `reference`
+    RESERVOIR_POSITIVE,
+    SEEN_NEGATIVE,  # rows offered to the reservoir
+    SEEN_POSITIVE,
+    LOCAL_AUC_NEGATIVE,  # fading placement of rows by class, of the local mixture and of the mean of both
+    LOCAL_AUC_POSITIVE,
+    MEAN_AUC_NEGATIVE,
+    MEAN_AUC_POSITIVE,
+    PLACED_NEGATIVE,  # rows placed, by class
+    PLACED_POSITIVE,
+    RECENT_NEGATIVE,  # fading counts of rows
+    RECENT_POSITIVE,
+    EXCESS,  # four entries, see `kernels.auc.alarm`
+    VARIANCE,
+    LARGEST,
+    QUIET,
+    ALARMS,
+    LAST_ALARM,  # row
+    WAKE,  # 1 from an alarm to the next checkpoint
+    FORM,  # of the first row, see `block.Form`
+    ENTRIES,  # values in all rows
+    COLUMNS,  # 1 + the highest column of a row
+) = range(28)
+SCALARS_SIZE = 28
+
+FIXED_SHARE = 1e-3  # of the weight that is spread over all active members at each row
+PRIOR = 20.0  # rows that the calibration's prior stands for
+KEPT = 100  # rows of each class in the reservoir
+NEAR = 200  # rows of each class that new rows are placed against
+PLACED_MEMORY = 2000.0  # rows
+PLACED_LEAST = 20.0  # rows of each class
+LEAD_FROM, LEAD_TO = 0.001, 0.005  # lead of the local mixture between which its share grows from 1/2 to 1
+BENCH_KEEP = 0.5 ** (1.0 / 1000.0)
+RECENT_KEEP = 0.5 ** (1.0 / 1000.0)
+ALARM_HALF_LIFE = 300.0  # rows
+ALARM_KEEP = 0.5 ** (1.0 / ALARM_HALF_LIFE)
+ALARM = 4.0  # standard deviations
+FIRST_ALARM = 300.0  # row
+COUNTED = 200.0  # rows after which the intercept alone follows the base rate
+TINY = 1e-12
+LARGEST_SCALED = 30.0
+LEAST_SQUARE = 0.01  # of what is served, which is log odds
+MOST_SEGMENT_WEIGHT = 4.0
+
+
+@jit
+def log_odds(p):
+    """Return the log odds of a probability, cut at 1e-9 from 0 and 1."""
+    p = min(max(p, 1e-9), 1.0 - 1e-9)
+    return math.log(p / (1.0 - p))
+
+
+@jit
+def base_of(ledger):
+    """Return the log odds of the base rate, with one more row of each class."""
+    return math.log((ledger[CAL_POSITIVE] + 1.0) / (ledger[CAL_NEGATIVE] + 1.0))
+
+
+@jit
+def scaled(score, mean_square):
+    """Return a score over its root mean square, cut."""
+    z = score / math.sqrt(mean_square) if mean_square > 0.0 else score
+    return min(CUT, max(-CUT, z))
+
+
+@jit
+def start_calibration(line):
+    """Set a calibration to its prior: slope 1, and the base rate; writes line."""
+    line[CAL_ON] = 1.0
+    line[CAL_SLOPE] = 1.0
+    line[CAL_H11] = 0.25 * PRIOR
+    line[CAL_H22] = 0.25 * PRIOR
+
+
+@jit
+def calibrated(line, score):
+    """Return the log odds of a score."""
+    return line[CAL_SLOPE] * scaled(score, line[CAL_RMS2]) + line[CAL_INTERCEPT]
+
+
+@jit
+def observe(line, score, y, weight):
+    """One Newton step of a calibration on weighted log loss, with a prior and polynomial forgetting; writes line.
+
+    The intercept holds the log odds of the base rate, which is a count for the first rows.
+    """
+    z = scaled(score, line[CAL_RMS2])
+    g = sigmoid(line[CAL_SLOPE] * z + line[CAL_INTERCEPT]) - (1.0 if y > 0.0 else 0.0)
+    rows = line[CAL_ROWS] + 1.0
+    forget = max(1.0 / MEMORY, 2.0 / (rows + PRIOR))
+    square = score * score
+    if line[CAL_RMS2] > 0.0:
+        square = min(square, 100.0 * line[CAL_RMS2])
+    line[CAL_RMS2] += max(forget, 1.0 / rows) * (square - line[CAL_RMS2])
+    p = g + (1.0 if y > 0.0 else 0.0)
+    curvature = weight * max(p * (1.0 - p), LEAST_CURVATURE)
+    h11 = (1.0 - forget) * line[CAL_H11] + curvature * z * z
+    h12 = (1.0 - forget) * line[CAL_H12] + curvature * z
+    h22 = (1.0 - forget) * line[CAL_H22] + curvature
+    r11 = h11 + RIDGE * h22
+    r22 = h22 * (1.0 + RIDGE)
+    g *= weight / (r11 * r22 - h12 * h12)
+    slope_step = (r22 * z - h12) * g
+    intercept_step = (r11 - h12 * z) * g
+    size = abs(slope_step * z + intercept_step)
+    if size > 1.0:
+        slope_step /= size
+        intercept_step /= size
+    base = base_of(line)
+    line[CAL_ROWS] = rows
+    line[CAL_H11] = h11
+    line[CAL_H12] = h12
+    line[CAL_H22] = h22
+    line[CAL_SLOPE] = min(SLOPE_MAX, max(SLOPE_MIN, line[CAL_SLOPE] - slope_step))
+    line[CAL_INTERCEPT] = min(50.0, max(-50.0, line[CAL_INTERCEPT] - intercept_step))
+    line[CAL_POSITIVE if y > 0.0 else CAL_NEGATIVE] += weight
+    if rows <= COUNTED:
+        line[CAL_INTERCEPT] += base_of(line) - base
+
+
+@jit
+def _local(members, lines, x):
+    """Return the log odds of the local mixture of member scores."""
+    p = 0.0
+    for j in range(members.shape[0]):
+        if members[j, ACTIVE] > 0.0:
+            p += members[j, LOCAL] * sigmoid(calibrated(lines[j], x[j]))
+    return log_odds(p)
+
+
+@jit
+def _global(members, lines, ledger, x):
+    """Return the log odds of the global mixture of member scores."""
+    base = base_of(ledger)
+    p = 0.0
+    for j in range(members.shape[0]):
+        if members[j, ACTIVE] > 0.0:
+            z = scaled(x[j], lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 0.0
+            p += members[j, GLOBAL] * sigmoid(members[j, SLOPE] * (z - members[j, MIDDLE]) + base)
+    return log_odds(p)
+
+
+@jit
+def score_row(members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, idx, x):
+    """Return what is served for member scores x (m,) or (2 m,); 0 before the first row."""
+    if ledger[ROWS] == 0.0:
+        return 0.0
+    share = share_of_global(scalars)
+    return (1.0 - share) * _local(members, lines, x) + share * _global(members, lines, ledger, x)
+
+
+@jit
+def slopes(members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, x, out):
+    """Return the score of member scores x (m,); writes to out (m,) its slope along each of them."""
+    share = share_of_global(scalars)
+    local, other = _local(members, lines, x), _global(members, lines, ledger, x)
+    p, q = sigmoid(local), sigmoid(other)
+    base = base_of(ledger)
+    for j in range(members.shape[0]):
+        out[j] = 0.0
+        if members[j, ACTIVE] > 0.0:
+            a = sigmoid(calibrated(lines[j], x[j]))
+            z = scaled(x[j], lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 0.0
+            b = sigmoid(members[j, SLOPE] * (z - members[j, MIDDLE]) + base)
+            along_local = members[j, LOCAL] * a * (1.0 - a) * lines[j, CAL_SLOPE] / (p * (1.0 - p))
+            along_global = members[j, GLOBAL] * b * (1.0 - b) * members[j, SLOPE] / (q * (1.0 - q))
+            scale = 1.0 / math.sqrt(lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 1.0
+            out[j] = ((1.0 - share) * along_local + share * along_global) * scale
+    return (1.0 - share) * local + share * other
+
+
+@jit
+def share_of_global(scalars):
+    """Return the share of the global mixture: 1/2, falling to 0 as the local one's fading AUC leads that of their mean."""
+    if min(scalars[PLACED_NEGATIVE], scalars[PLACED_POSITIVE]) < PLACED_LEAST:
+        return 0.5
+    lead = 0.5 * (
+        scalars[LOCAL_AUC_NEGATIVE]
+        - scalars[MEAN_AUC_NEGATIVE]
+        + scalars[LOCAL_AUC_POSITIVE]
+        - scalars[MEAN_AUC_POSITIVE]
+    )
+    return 0.5 * min(1.0, max(0.0, (LEAD_TO - lead) / (LEAD_TO - LEAD_FROM)))
+
+
+@jit
+def _placement(recent, column, n, value):
+    """Return the share of the first n entries of a column below `value`, ties by half."""
+    total = 0.0
+    for i in range(n):
+        other = recent[i, column]
+        total += 1.0 if value > other else (0.5 if value == other else 0.0)
+    return total / n
+
+
+@jit
+def _place(recent, scalars, y, local, mean):
+    """Place a row among the recent rows of the other class, then keep it; writes recent and scalars.
+
+    recent (NEAR, 4): local and mean log odds of negatives, then of positives.
+    """
+    own = 1 if y > 0.0 else 0
+    other = 1 - own
+    n = int(min(scalars[PLACED_NEGATIVE + other], float(NEAR)))
+    if n > 0:
+        rate = max(1.0 / PLACED_MEMORY, 2.0 / (scalars[PLACED_NEGATIVE + own] + 2.0))
+        a = _placement(recent, 2 * other, n, local)
+        b = _placement(recent, 2 * other + 1, n, mean)
+        if own == 0:
+            a, b = 1.0 - a, 1.0 - b
+        scalars[LOCAL_AUC_NEGATIVE + own] += rate * (a - scalars[LOCAL_AUC_NEGATIVE + own])
+        scalars[MEAN_AUC_NEGATIVE + own] += rate * (b - scalars[MEAN_AUC_NEGATIVE + own])
+    at = int(scalars[PLACED_NEGATIVE + own]) % NEAR
+    recent[at, 2 * own] = local
+    recent[at, 2 * own + 1] = mean
+    scalars[PLACED_NEGATIVE + own] += 1.0
+
+
+@jit
+def _shared(members, column):
+    """Normalise a column of weights over the active members and spread the fixed share; writes members."""
+    total = 0.0
+    active = 0
+    for j in range(members.shape[0]):
+        if members[j, ACTIVE] > 0.0:
+            total += members[j, column]
+            active += 1
+    for j in range(members.shape[0]):
+        if members[j, ACTIVE] > 0.0:
+            members[j, column] = (1.0 - FIXED_SHARE) * members[j, column] / total + FIXED_SHARE / active
+
+
+@jit
+def _judge(members, reference, scalars, x, y, weight):
+    """Take the pairwise loss of one row, scored as at the last checkpoint, against the reservoir.
+
+    Writes members, scalars. reference (m, 2 KEPT): scaled scores of the reservoir's negatives, then positives.
+    """
+    m = members.shape[0]
+    own = 1 if y > 0.0 else 0
+    other = 1 - own
+    n = int(scalars[RESERVOIR_NEGATIVE + other])
+    first = KEPT * other
+    sign = 1.0 if own == 1 else -1.0
+    scalars[JUDGED] += 1.0
+    scalars[JUDGED_NEGATIVE + own] += 1.0
+    balance = weight * min(1.0, scalars[JUDGED_NEGATIVE + other] / scalars[JUDGED_NEGATIVE + own])
+    factor = balance * min(MOST_SEGMENT_WEIGHT, scalars[SEGMENT] / scalars[TO_JUDGE])
+    rate = max(1.0 / PLACED_MEMORY, 2.0 / (scalars[JUDGED_NEGATIVE + own] + 2.0))
+    least = math.inf
+    for j in range(m):
+        if members[j, ACTIVE] <= 0.0:
+            continue
+        z = min(CUT, max(-CUT, x[m + j] * members[j, SCALE]))
+        slope = members[j, SLOPE]
+        loss = 0.0
+        gradient = 0.0
+        hessian = 0.0
+        placed = 0.0
+        for i in range(first, first + n):
+            v = sign * (z - reference[j, i])
+            q = sigmoid(-min(LARGEST_SCALED, max(-LARGEST_SCALED, slope * v)))
+            loss -= math.log(1.0 - q + 1e-13)
+            gradient += q * v
+            hessian += max(q * (1.0 - q), LEAST_CURVATURE) * v * v
+            placed += 1.0 if v > 0.0 else (0.5 if v == 0.0 else 0.0)
+        members[j, GRADIENT] += balance / n * gradient
+        members[j, HESSIAN] += balance / n * hessian
+        members[j, AUC_NEGATIVE + own] += rate * (placed / n - members[j, AUC_NEGATIVE + own])
+        members[j, LOSS] = loss / n
+        least = min(least, loss / n)
+    for j in range(m):
+        if members[j, ACTIVE] > 0.0:
+            members[j, NEXT_GLOBAL] *= math.exp(-factor * (members[j, LOSS] - least)) + TINY
+    _shared(members, NEXT_GLOBAL)
+
+
+@jit
+def learn_row(
+    members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, idx, x, y, weight
+):
+    """Serve a row, then judge the members by it; writes all. Returns what was served.
+
+    x (2 m,): the members' scores before they learned the row, and, while rows are judged, their scores as of the last
+    checkpoint.
+    """
+    m = members.shape[0]
+    weight = by_mean(ledger, y, weight)
+    local = _local(members, lines, x)
+    other = _global(members, lines, ledger, x)
+    share = share_of_global(scalars)
+    score = (1.0 - share) * local + share * other if ledger[ROWS] > 0.0 else 0.0
+    if scalars[JUDGED] < scalars[TO_JUDGE]:
+        _judge(members, reference, scalars, x, y, weight)
+    _place(recent, scalars, y, local, 0.5 * (local + other))
+    observe_loss(scalars, EXCESS, ALARM_KEEP, sigmoid(calibrated(ledger, score)), y)
+    for j in range(m):
+        if members[j, ACTIVE] > 0.0:
+            p = sigmoid(calibrated(lines[j], x[j]))
+            likelihood = p if y > 0.0 else 1.0 - p
+            members[j, LOCAL] *= (likelihood if weight == 1.0 else likelihood**weight) + TINY
+    _shared(members, LOCAL)
+    for j in range(m):
+        if members[j, ACTIVE] > 0.0:
+            larger = max(members[j, LOCAL], members[j, GLOBAL])
+            members[j, LARGER] += (1.0 - BENCH_KEEP) * (larger - members[j, LARGER])
+            observe(lines[j], x[j], y, weight)
+    observe(ledger, score, y, weight)
+    ledger[CAL_RMS2] = max(LEAST_SQUARE, ledger[CAL_RMS2])
+    if ledger[CAL_POSITIVE] > 0.0 and ledger[CAL_NEGATIVE] > 0.0:
+        ledger[CAL_ON] = 1.0
+    ledger[ROWS] += 1.0
+    own = 1 if y > 0.0 else 0
+    ledger[POSITIVES] += own
+    if ledger[ROWS] >= FIRST_ALARM and raised(scalars, EXCESS, ALARM, ALARM_HALF_LIFE):
+        scalars[ALARMS] += 1.0
+        scalars[LAST_ALARM] = ledger[ROWS]
+        scalars[WAKE] = 1.0
+    scalars[RECENT_NEGATIVE] *= RECENT_KEEP
+    scalars[RECENT_POSITIVE] *= RECENT_KEEP
+    scalars[RECENT_NEGATIVE + own] += 1.0
+    return score
+
+
+@jit
+def offer_rows(indptr, idx, val, y, slots, pool_idx, pool_val, generator, scalars):
+    """Offer rows to the reservoir of their class; writes slots, pool_idx, pool_val, generator, scalars."""
+    for i in range(y.size):
+        own = 1 if y[i] > 0.0 else 0
+        scalars[SEEN_NEGATIVE + own] += 1.0
+        a, b = indptr[i], indptr[i + 1]
+        scalars[ENTRIES] += b - a
+        if idx is None:
+            scalars[COLUMNS] = max(scalars[COLUMNS], float(b - a))
+        else:
+            for k in range(a, b):
+                scalars[COLUMNS] = max(scalars[COLUMNS], float(idx[k] + 1))
+        columns = None if idx is None else idx[a:b]
+        seen = int(scalars[SEEN_NEGATIVE + own])
+        offer(generator, columns, val[a:b], 1.0, KEPT * own, seen, KEPT, RESERVOIR, slots, pool_idx, pool_val)
