@@ -63,7 +63,7 @@ from aucstream.kernels.forest.trees import (
     VISIT,
     code_of,
     column_of,
-    descend,
+    descend_all,
     new_candidate,
     restart_tree,
     room_of,
@@ -132,9 +132,7 @@ def sums_of_row(
         c += linear[j, 2] * u
     work[RATES], work[RATES + 1], work[RATES + 2] = a, b, c
     room = room_of(links, trees)
-    for t in range(trees):
-        start = 0 if t < trees // 2 else d
-        path[trees * PATH + t] = descend(links, thresholds, room, t, start, dense, path)
+    descend_all(links, thresholds, room, trees, d, dense, path)
     a = b = c = 0.0
     for t in range(trees):
         for k in range(t * PATH, t * PATH + path[trees * PATH + t]):
