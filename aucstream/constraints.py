@@ -31,7 +31,8 @@ class Bound:
     holds_for: ClassVar[Callable[[Any, float], Any]]
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.bound:g}"
+        whole = float(self.bound).is_integer() and abs(self.bound) < 1e15
+        return f"{self.sign} {int(self.bound) if whole else self.bound:{'d' if whole else 'g'}}"
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` obeys."""

@@ -19,6 +19,9 @@ def main() -> None:
     except AucstreamError as error:
         print(f"aucstream: {error}", file=sys.stderr)
         raise SystemExit(REFUSED) from None
+    except MemoryError as error:
+        print(f"aucstream: memory: expected room for the data and the models ({error})", file=sys.stderr)
+        raise SystemExit(FAILED) from None
     except OSError as error:
         print(f"aucstream: {error}", file=sys.stderr)
         raise SystemExit(FAILED) from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from aucstream import snapshot
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot
+from aucstream.errors import BadSnapshot, InvalidParams
 from aucstream.exclusive import Gate, exclusive
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
@@ -23,6 +23,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Vector
 
 SMALLEST_WIDTH = 8
+MOST_INTEGER = 1 << 63  # kernels take parameters as int64; none is as large
 _STANDS_ON = frozenset({"_arrays", "_ledger", "_kernel_params", "_encoder"})  # what compiled calls of a row point to
 
 
@@ -42,6 +43,8 @@ class StatefulClassifier(RankingClassifier):
             self._seed = secrets.randbits(63) if seed is None else int(seed)
         self._program: Program = self._chosen_program()
         self._kernel_params: tuple[float, ...] = self._kernel_args()
+        if any(type(value) is int and value >= MOST_INTEGER for value in self._kernel_params):
+            raise self._too_large(f"an integer < {MOST_INTEGER}")
         self._buffered = self._slots() > 0
         parts = self._program.parts.values()
         self._pool_at = next((i for i, part in enumerate(parts) if isinstance(part, Slots)), -1)
@@ -133,11 +136,25 @@ class StatefulClassifier(RankingClassifier):
     def _reset(self) -> None:
         self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
         self._capacity = max(SMALLEST_WIDTH, self._capacity_for(self._encoder.width))
-        self._arrays: tuple[Any, ...] = self._program.new_arrays(self._capacity, self._slots(), self._sizes())
+        self._arrays: tuple[Any, ...] = self._new_arrays()
         self._ledger = np.zeros(ledger.SIZE)
         if "generator" in self._program.parts:
             self._field("generator")[:] = seeded(self._seed)
         self._init_state()
+
+    def _new_arrays(self) -> tuple[Any, ...]:
+        """Return fresh arrays, or raise InvalidParams naming the largest size where memory has no room for them."""
+        try:
+            return self._program.new_arrays(self._capacity, self._slots(), self._sizes())
+        except (MemoryError, OverflowError, ValueError) as error:  # numpy has an error for each order of magnitude
+            raise self._too_large("a size that memory has room for") from error
+
+    def _too_large(self, expected: str) -> InvalidParams:
+        """Return the error that names the largest of the parameters that are counts."""
+        rules = rules_of(type(self))
+        counts = {name: getattr(self, name) or 0 for name, rule in rules.items() if rule.kind is int and name != "seed"}
+        name = max(counts, key=counts.__getitem__)
+        return InvalidParams(f"{type(self).__name__}.{name}", expected, counts[name])
 
     def _adopt(self, encoder: Encoder) -> None:
         """Take columns from `encoder` from now on."""

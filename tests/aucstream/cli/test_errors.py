@@ -29,6 +29,7 @@ def data(tmp_path: Path) -> Path:
         (["--model", "solam:norm=l3"], ["'l1'", "'l2'", "'l3'"]),
         (["--model", "oam:capacity=1.5"], ["capacity", "an integer", "1.5"]),
         (["--model", "oam:average=perhaps"], ["average", "true or false", "'perhaps'"]),
+        (["--model", "psam:capacity=1000000000000"], ["PSAM.capacity", "memory", "1000000000000"]),
         (["--model", "all:R=1"], ["'all'"]),
         (["--model", "solam", "--scale", "big"], ["--scale", "standard+bounded", "'big'"]),
         (["--model", "solam", "--seed", "-1", "--shuffle"], ["--seed", ">= 0", "-1"]),

@@ -156,3 +156,37 @@ def test_a_parameter_that_memory_grows_with_is_declared_as_a_size(variant):
             assert counts or not grows, param
             sizes += [param] * grows
     assert sizes or not model._slots() or can(variant, Capability.FIXED_BUFFERS)
+
+
+SIZES = [
+    (name, param)
+    for name, param in PARAMETERS
+    if rules_of(CLASSES[name])[param].size is not None and (name, param) != ("spdam", "batch")  # of rows that are there
+]
+COUNTS = [(name, param) for name, param in PARAMETERS if rules_of(CLASSES[name])[param].kind is int and param != "seed"]
+
+
+def learned_with(name, param, value):
+    size = rules_of(CLASSES[name])[param].size
+    where = [size.where] if size is not None and size.where is not None else []
+    make(name, {param: value, **dict(where)}).partial_fit(*stream(20))
+
+
+@pytest.mark.parametrize("value", [10**13, 10**18, 10**30])
+@pytest.mark.parametrize(("name", "param"), SIZES)
+def test_a_size_that_memory_has_no_room_for_is_refused_by_name(name, param, value):
+    with pytest.raises(InvalidParams) as caught:
+        learned_with(name, param, value)
+    assert str(caught.value).startswith(f"{CLASSES[name].__name__}.{param}: expected ")
+    assert str(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2**63, 10**30])
+@pytest.mark.parametrize(("name", "param"), COUNTS)
+def test_a_count_that_no_kernel_takes_is_refused_by_name_or_stands_for_never(name, param, value):
+    message = ""
+    try:
+        learned_with(name, param, value)
+    except InvalidParams as error:
+        message = str(error)
+    assert not message or (message.startswith(f"{CLASSES[name].__name__}.{param}: expected ") and str(value) in message)
