@@ -20,6 +20,7 @@ from typing import Any
 from aucstream.errors import AucstreamError, BadSnapshot
 from aucstream.pipeline import RowKind
 from aucstream_service.errors.exceptions import ModelFaulted, ModelNotFound, QueueFull, SpecConflict, TooManyModels
+from aucstream_service.errors.refusal_text import quoted
 from aucstream_service.http.preconditions import ANY, Preconditions
 from aucstream_service.journal import commands
 from aucstream_service.journal.row_batch import Predictions, RowBatch
@@ -31,7 +32,7 @@ from aucstream_service.models.recovery import Recovery
 from aucstream_service.models.registry import ModelRegistry
 from aucstream_service.models.retention import Retention
 from aucstream_service.models.snapshotter import Snapshotter
-from aucstream_service.models.spec import ModelSpec, stored_spec
+from aucstream_service.models.spec import ModelSpec, first_difference, stored_spec
 from aucstream_service.models.warming import Warming, check_params
 from aucstream_service.settings import Settings
 from aucstream_service.storage.directory import DataDirectory
@@ -172,9 +173,9 @@ class ModelHost(ModelRegistry):
             if model is not None:
                 if model.canonical != canonical:
                     check_params(spec)
-                    raise SpecConflict(
-                        "spec", f"the spec that model {name!r} was created with (delete it to change it)"
-                    )
+                    pointer, ours, theirs = first_difference(canonical, model.canonical)
+                    before = f"{quoted(theirs)}, as model {name!r} was created with (delete it to change it)"
+                    raise SpecConflict("spec", before, ours, path=pointer, pointer=pointer)
                 return model, False
             check_params(spec)
             self._check_room()

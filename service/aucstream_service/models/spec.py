@@ -12,6 +12,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aucstream.constraints import Rule, Size, SizeKind, rules_of
+from aucstream.errors import Description, InvalidParams
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
 from aucstream.features.scaling.scaling import FIRST_RULES, RULES
@@ -135,7 +136,7 @@ def checked_name(name: str) -> str:
 
 
 def spec_of(body: bytes, settings: Settings) -> ModelSpec:
-    """Read a spec, or raise InvalidBody naming the field."""
+    """Read a spec, or raise InvalidBody, or InvalidParams where a size is beyond its limit or two seeds differ."""
     try:
         document = msgspec.json.decode(body)
         refuse_twice(body)
@@ -145,19 +146,40 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
         spec = ModelSpec.model_validate(document, strict=True)
     except ValidationError as error:
         raise _refused(error) from None
-    for pointer, size, most, unit in _sizes(spec, settings):
+    for pointer, size, most, unit, setting in _sizes(spec, settings):
         if isinstance(size, (int, float)) and size > most:
-            raise InvalidBody(pointer.rpartition("/")[2], f"at most {most} {unit}", size, pointer=pointer)
+            name, allowed = pointer.rpartition("/")[2], f"at most {most} {unit} (--{setting.replace('_', '-')})"
+            if pointer.startswith(("/evaluation", "/pending")):  # fields of the service, not parameters
+                raise InvalidBody(name, allowed, size, pointer=pointer)
+            raise InvalidParams(name, allowed, size, path=pointer)
+    own = spec.params.get("seed")
+    if "seed" in spec.model_fields_set and own is not None and spec.seed not in (None, own):
+        raise InvalidParams("seed", f"the seed of params, {own}, or none beside it", spec.seed, path="/seed")
     return spec
 
 
-_Limit = tuple[str, Any, int, str]  # pointer, size, most, unit
+def first_difference(ours: str, theirs: str) -> tuple[str, Any, Any]:
+    """Return the JSON pointer of the first field in which two canonical specs differ, and both values."""
+    return _difference(json.loads(ours), json.loads(theirs), [])
+
+
+def _difference(ours: Any, theirs: Any, tokens: list[str]) -> tuple[str, Any, Any]:
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in sorted({*ours, *theirs}):
+            mine, other = ours.get(name, _NOTHING), theirs.get(name, _NOTHING)
+            if mine != other:
+                return _difference(mine, other, [*tokens, name])
+    return pointer_of(tokens), ours, theirs
+
+
+_NOTHING = Description("nothing")
+_Limit = tuple[str, Any, int, str, str]  # pointer, size, most, unit, setting
 
 
 def _sizes(spec: ModelSpec, settings: Settings) -> Iterator[_Limit]:
     """Yield every size that a spec asks for, with its limit; sizes of steps are those that the steps declare."""
-    yield "/evaluation/window", spec.evaluation.window, settings.max_window, "rows"
-    yield "/pending/capacity", spec.pending.capacity, settings.max_pending, "examples"
+    yield "/evaluation/window", spec.evaluation.window, settings.max_window, "rows", "max_window"
+    yield "/pending/capacity", spec.pending.capacity, settings.max_pending, "examples", "max_pending"
     encoder, map_ = _class_of(spec.encoder, ENCODERS), _class_of(spec.map or {}, MAPS)
     learner = learner_class(spec.algorithm) if spec.algorithm in LEARNERS else None
     if encoder is not None:
@@ -178,20 +200,21 @@ def _class_of(document: dict[str, Any], classes: Mapping[str, type]) -> type | N
 
 def _declared(pointer: str, cls: type, values: dict[str, Any], settings: Settings) -> Iterator[_Limit]:
     """Yield the sizes among the parameters of an encoder, a learner or a map."""
-    limits: dict[SizeKind, int] = {
-        "buffered rows": settings.max_buffer_rows,
-        "warm-up rows": settings.max_map_rows,
-        "directions": settings.max_directions,
-        "features": settings.max_map_features,
-        "names": settings.max_vocabulary,
-        "bits": settings.max_hash_bits,
+    limits: dict[SizeKind, str] = {
+        "buffered rows": "max_buffer_rows",
+        "warm-up rows": "max_map_rows",
+        "directions": "max_directions",
+        "features": "max_map_features",
+        "names": "max_vocabulary",
+        "bits": "max_hash_bits",
     }
     rules = rules_of(cls)
     for name, rule in rules.items():
         if rule.size is not None and rule.size.kind in limits and _counts(rule.size, values, rules):
             kind = rule.size.kind
             default = rule.default if kind in ("directions", "features") else None
-            yield f"{pointer}/{name}", values.get(name, default), limits[kind], kind.rpartition(" ")[2]
+            most = getattr(settings, limits[kind])
+            yield f"{pointer}/{name}", values.get(name, default), most, kind.rpartition(" ")[2], limits[kind]
 
 
 def _counts(size: Size, values: dict[str, Any], rules: Mapping[str, Rule]) -> bool:
@@ -214,8 +237,8 @@ def _tables(spec: ModelSpec, rules: Mapping[str, Rule], settings: Settings) -> I
             condition = f"with {name}={directions}"
             bits = spec.encoder.get("bits")
             names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
-            yield "/encoder/capacity", names, most, f"names {condition}"
-            yield "/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}"
+            yield "/encoder/capacity", names, most, f"names {condition}", "max_cells"
+            yield "/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}", "max_cells"
 
 
 def _columns(cls: type, document: dict[str, Any], settings: Settings) -> Iterator[_Limit]:
@@ -225,7 +248,13 @@ def _columns(cls: type, document: dict[str, Any], settings: Settings) -> Iterato
     if "columns" in sizes and isinstance(features, (int, float)) and features >= 1:
         name, default = sizes["columns"]
         most = settings.max_map_cells // int(features)
-        yield f"/map/{name}", document.get(name, default), most, f"columns with {int(features)} features"
+        yield (
+            f"/map/{name}",
+            document.get(name, default),
+            most,
+            f"columns with {int(features)} features",
+            "max_map_cells",
+        )
 
 
 def _refused(error: ValidationError) -> InvalidBody:

@@ -27,7 +27,10 @@ def test_create_is_201_then_200_with_the_same_spec_and_409_with_another(service:
     filled = service.create("registry", params={"zeta": 5}, scaler="auto", seed=0)
     assert filled.status_code == 200
 
-    problem(service.create("registry", params={"zeta": 6}), 409, "spec-conflict")
+    conflict = problem(service.create("registry", params={"zeta": 6}), 409, "spec-conflict")
+    said = "expected 5, as model 'registry' was created with (delete it to change it), got 6"
+    assert conflict["detail"] == f"spec: {said} - at /params/zeta"
+    assert conflict["errors"] == [{"pointer": "/params/zeta", "message": said}]
     assert service.describe("registry") == body
     assert service.http.get("/v1/models/registry").headers["etag"] == created.headers["etag"]
     assert service.http.delete("/v1/models/registry").status_code == 204

@@ -108,11 +108,11 @@ def test_the_same_map_is_the_same_spec(service: Running) -> None:
         ({"kind": "randomfourier", "components": -1}, "invalid-params", "/map/components"),
         ({"kind": "randomfourier", "bandwidth": "wide"}, "invalid-params", "/map/bandwidth"),
         ({"kind": "randomfourier", "landmarks": 3}, "invalid-params", "/map/landmarks"),
-        ({"kind": "randomfourier", "components": 10**12}, "invalid-body", "/map/components"),
-        ({"kind": "kmeansnystroem", "landmarks": 5000}, "invalid-body", "/map/landmarks"),
-        ({"kind": "randomthresholds", "warmup": 50_000}, "invalid-body", "/map/warmup"),
-        ({"kind": "randomnetwork", "components": 1000}, "invalid-body", "/map/max_columns"),
-        ({"kind": "randomnetwork", "max_columns": 10**6}, "invalid-body", "/map/max_columns"),
+        ({"kind": "randomfourier", "components": 10**12}, "invalid-params", "/map/components"),
+        ({"kind": "kmeansnystroem", "landmarks": 5000}, "invalid-params", "/map/landmarks"),
+        ({"kind": "randomthresholds", "warmup": 50_000}, "invalid-params", "/map/warmup"),
+        ({"kind": "randomnetwork", "components": 1000}, "invalid-params", "/map/max_columns"),
+        ({"kind": "randomnetwork", "max_columns": 10**6}, "invalid-params", "/map/max_columns"),
     ],
 )
 def test_a_map_that_cannot_be_or_is_boundless_is_refused_by_field(
