@@ -5,7 +5,6 @@ The commands use no package of the extra `service`.
 
 from __future__ import annotations
 
-import enum
 import json
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from aucstream.errors import InvalidParams
 
 keys = typer.Typer(
     name="keys",
@@ -24,12 +25,7 @@ keys = typer.Typer(
 DataDir = Annotated[Path, typer.Option("--data-dir", envvar="AUCSTREAM_DATA_DIR", help="Data directory of the service")]
 
 
-class RoleName(enum.StrEnum):
-    """The role of a key."""
-
-    READ = "read"
-    WRITE = "write"
-    ADMIN = "admin"
+ROLES = ("read", "write", "admin")
 
 
 def _keys_file(data_dir: Path) -> Path:
@@ -42,16 +38,21 @@ def _keys_file(data_dir: Path) -> Path:
 def create(
     data_dir: DataDir = Path("aucstream-data"),
     role: Annotated[
-        RoleName, typer.Option(help="read: predict and read; write: learn and label, too; admin: everything")
-    ] = RoleName.READ,
+        str,
+        typer.Option(
+            metavar="|".join(ROLES), help="read: predict and read; write: learn and label, too; admin: everything"
+        ),
+    ] = "read",
     name: Annotated[str, typer.Option(help="What the key is for")] = "",
 ) -> None:
     """Create a key and print it on standard output; it is not shown again."""
     from aucstream_service.storage import api_keys
 
-    key, text = api_keys.create(_keys_file(data_dir), api_keys.Role[role.name], name)
+    if role not in ROLES:
+        raise InvalidParams("--role", " | ".join(map(repr, ROLES)), role)
+    key, text = api_keys.create(_keys_file(data_dir), api_keys.Role[role.upper()], name)
     typer.echo(text)
-    print(f"key {key.id}, role {role.value}; it is not shown again, only its hash is kept", file=sys.stderr)
+    print(f"key {key.id}, role {role}; it is not shown again, only its hash is kept", file=sys.stderr)
 
 
 @keys.command(name="list")

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,7 +14,9 @@ from typing import NoReturn
 from pydantic import ValidationError
 from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 
-from aucstream.errors import AucstreamError
+from aucstream.errors import AucstreamError, shown
+from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.errors.refusal_text import of_pydantic
 from aucstream_service.settings import Settings
 from aucstream_service.storage.api_keys import Keyring
 from aucstream_service.storage.directory import DataDirectory
@@ -36,19 +39,28 @@ def _serve(settings: Settings, access: Sink | None) -> int:
     try:
         keys = Keyring(directory.keys, settings.own_key()).check()
         settings.check_start(keys=keys)
+        if not directory.path.exists():  # on one that is there, its owner is the better reason
+            _check_port(settings)
         directory.acquire()
     except AucstreamError as error:
-        log.critical("start: expected %s", error.message)
-        return REFUSED
+        return _refused(error)
     try:
+        _check_port(settings)
         gc.disable()  # what is imported stays: to look through it again and again is a tenth of the start
         from aucstream_service.ops.server import run  # compilers and frameworks: not for a refusal, nor for --help
 
         gc.freeze()
         gc.enable()
         return run(settings, directory, access)
+    except StartRefused as error:
+        return _refused(error)
     finally:
         directory.release()
+
+
+def _refused(error: AucstreamError) -> int:
+    log.critical("start: expected %s", error.message)
+    return REFUSED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,21 +73,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cli_hide_none_type=True,
         cli_avoid_json=True,
     )
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        settings = CliApp.run(
-            Settings,
-            cli_args=list(sys.argv[1:] if arguments is None else arguments),
-            cli_settings_source=source,
-        )
+        settings = CliApp.run(Settings, cli_args=words, cli_settings_source=source)
     except (ValidationError, SettingsError) as error:
-        lines = (
-            [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
-            if isinstance(error, ValidationError)
-            else [str(error)]
-        )
+        lines = _refusals(error, words) if isinstance(error, ValidationError) else [str(error)]
         sys.stderr.write("".join(f"aucstream serve: {line}\n" for line in lines))
         return REFUSED
     return serve(settings)
+
+
+def _refusals(error: ValidationError, words: Sequence[str]) -> list[str]:
+    """Return a sentence for each setting that is refused, with the flag or the variable that it came by."""
+    lines = []
+    for item in error.errors():
+        name = str(item["loc"][0]) if item["loc"] else "settings"
+        flag, variable = f"--{name.replace('_', '-')}", f"AUCSTREAM_{name.upper()}"
+        by_flag = any(word.partition("=")[0] == flag for word in words)
+        where = variable if variable in os.environ and not by_flag else flag
+        got = "" if name in _SECRET else f", got {shown(item['input'])}"
+        lines.append(f"{where}: expected {of_pydantic(item['msg'])}{got}")
+    return lines
+
+
+_SECRET = frozenset({"admin_key"})
+
+
+def _check_port(settings: Settings) -> None:
+    """Raise StartRefused where the address cannot be listened on, before a data directory is made."""
+    if settings.port == 0:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(address)
+    except OSError as error:
+        raise StartRefused(
+            f"an address to listen on, got host={settings.host}, port={settings.port}: {error}"
+        ) from error
 
 
 def process(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -22,7 +22,7 @@ def data(tmp_path: Path) -> Path:
     ("options", "said"),
     [
         (["--model", "salam"], ["'salam'", "did you mean 'solam'", *LEARNERS]),
-        (["--model", "solam:Q=1"], ["'Q'", "norm, R, zeta, cap, kappa"]),
+        (["--model", "solam:Q=1"], ["'Q'", "norm, R, zeta, cap, half_life, kappa"]),
         (["--model", "solam:R=-1"], ["solam:R", "> 0", "-1.0"]),
         (["--model", "solam:R=many"], ["solam:R", "'many'"]),
         (["--model", "solam:R"], ["'R'", "param=value"]),
@@ -230,3 +230,9 @@ def test_a_column_of_numbers_with_a_few_words_is_named_with_an_example(tmp_path:
         ended = run(*command)
         assert ended.status == 0, ended.err
         assert [line for line in ended.err.splitlines() if ", column " in line] == [said]
+
+
+def test_an_unknown_role_is_named_with_those_there_are(tmp_path: Path) -> None:
+    sentence = refused("keys", "create", "--role", "boss", "--data-dir", tmp_path / "data")
+    assert sentence == "aucstream: --role: expected 'read' | 'write' | 'admin', got 'boss'"
+    assert not (tmp_path / "data").exists()

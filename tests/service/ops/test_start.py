@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,34 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, caplog: p
 )
 def test_bad_flags_are_named(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--{flag}", value]) == 2
-    assert flag.replace("-", "_") in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith(f"aucstream serve: --{flag}: expected ")
+    assert said.endswith(f", got '{value}'\n")
+    assert "Input should" not in said
+
+
+def test_bad_variables_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("AUCSTREAM_PORT", "abc")
+    assert main([]) == 2
+    assert capsys.readouterr().err == "aucstream serve: AUCSTREAM_PORT: expected an integer, got 'abc'\n"
+    assert main(["--port=99999"]) == 2
+    said = "aucstream serve: --port: expected a number less than or equal to 65535, got '99999'\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_port_that_is_taken_is_refused_before_a_directory_is_made(
+    is_new: bool, data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if not is_new:
+        Local(data_dir).stop()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["--data-dir", str(data_dir), "--host", "127.0.0.1", "--port", str(port)]) == 2
+    assert f"start: expected an address to listen on, got host=127.0.0.1, port={port}" in caplog.text
+    assert data_dir.exists() != is_new
+    if not is_new:
+        Local(data_dir).stop()  # the lock is free
 
 
 def test_unknown_flags_and_help(capsys: pytest.CaptureFixture[str]) -> None:
