@@ -103,7 +103,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     if any((block.indices is None) != (blocks[0].indices is None) for block in blocks):
-        raise InvalidBlock("blocks", "all dense or all sparse", "both")
+        raise InvalidBlock("blocks", "all dense or all sparse", Description("both"))
     if blocks[0].indices is None and len({block.width for block in blocks}) > 1:
         raise InvalidBlock("blocks", "dense rows of one width", sorted({block.width for block in blocks}))
     ends = np.cumsum([0, *(block.values.size for block in blocks)])
@@ -144,7 +144,9 @@ def signs_of(labels: Any, n: int) -> Floats:
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise InvalidBlock("labels", f"one label for each of {n} rows", "rows of unequal length") from error
+        raise InvalidBlock(
+            "labels", f"one label for each of {n} rows", Description("rows of unequal length")
+        ) from error
     if array.ndim != 1 or array.size != n:
         raise InvalidBlock("labels", f"one label for each of {n} rows", array.shape)
     if array.dtype.kind == "b":

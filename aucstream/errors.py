@@ -165,13 +165,13 @@ class NonFiniteStep(AucstreamError, ArithmeticError, problem="non-finite-step"):
         Scores before each update; NaN where a row was skipped.
     """
 
-    def __init__(self, where: str, rows: Sequence[int], scores: NDArray[np.float64]) -> None:
+    def __init__(self, where: str, rows: Sequence[int], scores: NDArray[np.float64], *, path: str = "") -> None:
         self.rows = tuple(int(row) for row in rows)
         self.scores = scores
         some = ", ".join(map(str, self.rows[:10])) + (", …" if len(self.rows) > 10 else "")
-        super().__init__(
-            where, f"rows whose step keeps every state finite; skipped whole, nothing else lost: row {some}"
-        )
+        noun, were = ("a row", "was") if len(self.rows) == 1 else ("rows", "were")
+        skipped = Description(f"row {some}, which {were} skipped")
+        super().__init__(where, f"{noun} whose step keeps every state finite", skipped, path=path)
 
 
 class UnknownLearner(AucstreamError, LookupError, problem="unknown-algorithm"):

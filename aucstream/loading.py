@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aucstream import batch, snapshot
-from aucstream.errors import AucstreamError, BadSnapshot
+from aucstream.errors import AucstreamError, BadSnapshot, Description
 from aucstream.registry import learner_class
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def model_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> RankingCl
     except AucstreamError:
         raise
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
+        raise BadSnapshot(
+            "snapshot", f"the state of a {name}", Description(f"{type(error).__name__}: {error}")
+        ) from error
 
 
 def _batch_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> BatchRanker:
@@ -75,7 +77,9 @@ def _batch_from_state(arrays: snapshot.Arrays, meta: dict[str, Any]) -> BatchRan
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         name = meta["class"]
-        raise BadSnapshot("snapshot", f"the state of a {name}", f"{type(error).__name__}: {error}") from error
+        raise BadSnapshot(
+            "snapshot", f"the state of a {name}", Description(f"{type(error).__name__}: {error}")
+        ) from error
     return model
 
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
-from aucstream.errors import BadSnapshot, CannotMerge, InvalidParams
+from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidParams
 from aucstream.exclusive import Gate, in_order, lock_free
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.mapping import Mapped
@@ -399,7 +399,7 @@ class Pipeline(RankingClassifier):
         mine, theirs = self._stages.mapping, other._stages.mapping
         if mine is not None or theirs is not None:
             if mine is None or theirs is None or not mine.same_as(theirs):
-                raise CannotMerge("Pipeline.merge", "pipelines with one fitted map", "maps that differ")
+                raise CannotMerge("Pipeline.merge", "pipelines with one fitted map", Description("maps that differ"))
         elif self._stages.scaling.scheduled:
             raise CannotMerge("Pipeline.merge", "a pipeline without a running scaler", self._stages.resolved)
         self._stages.learner.merge(other._stages.learner, approximate)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import deserialize as _deserialize
 
-from aucstream.errors import BadSnapshot, NewerSnapshot
+from aucstream.errors import BadSnapshot, Description, NewerSnapshot
 from aucstream.version import __version__
 
 LONGEST_HEADER = 100_000_000  # bytes, the format's own limit
@@ -78,24 +78,26 @@ def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
         Cut, damaged, or not one of ours.
     """
     if len(data) < 8:
-        raise BadSnapshot("snapshot", "a safetensors file", f"{len(data)} bytes")
+        raise BadSnapshot("snapshot", "a safetensors file", Description(f"{len(data)} bytes"))
     size = int.from_bytes(data[:8], "little")
     if size > LONGEST_HEADER or data[8:9] not in (b"{", b""):
-        raise BadSnapshot("snapshot", "a safetensors file", f"one that begins with {data[:8]!r}")
+        raise BadSnapshot("snapshot", "a safetensors file", Description(f"one that begins with {data[:8]!r}"))
     if size > len(data) - 8:
-        raise BadSnapshot("snapshot", f"{size} bytes of header", f"{len(data) - 8} bytes: the file is cut")
+        raise BadSnapshot("snapshot", f"{size} bytes of header", Description(f"{len(data) - 8} bytes: the file is cut"))
     try:
         metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
         header_text = metadata[_HEADER]
         header = json.loads(header_text)
         format_number = int(header["format"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadSnapshot("snapshot", "a header written by aucstream", f"{type(error).__name__}: {error}") from error
+        raise BadSnapshot(
+            "snapshot", "a header written by aucstream", Description(f"{type(error).__name__}: {error}")
+        ) from error
     if format_number > FORMAT:
         raise NewerSnapshot(
             "snapshot",
             f"a format up to {FORMAT}",
-            f"format {format_number}, made by a newer version (aucstream {header.get('library')})",
+            Description(f"format {format_number}, made by a newer version (aucstream {header.get('library')})"),
         )
     try:
         tensors = _deserialize(data)  # type: ignore[no-untyped-call]
@@ -108,7 +110,7 @@ def unpack(data: bytes) -> tuple[Arrays, dict[str, Any]]:
             raise BadSnapshot("snapshot", f"types {', '.join(_DTYPES)}", tensor["dtype"], path=name)
         arrays[name] = np.frombuffer(tensor["data"], dtype=dtype).reshape(tensor["shape"]).copy()
     if _checksum(header_text, arrays) != metadata.get(_CHECKSUM):
-        raise BadSnapshot("snapshot", "the checksum written with it", "another: the file is damaged")
+        raise BadSnapshot("snapshot", "the checksum written with it", Description("another: the file is damaged"))
     return arrays, header["meta"]
 
 

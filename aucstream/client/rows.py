@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from aucstream.block import sign_of, weights_of
-from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.errors import Description, InvalidBlock, InvalidParams
 from aucstream.features.encoding.entries import VALUES, checked_name, finite_value
 
 MAX_ID_LENGTH = 256
@@ -83,7 +83,10 @@ def learn_line(example: Example, path: str = "", *, make_id: bool = False) -> Li
     id_ = new_id() if is_new else checked_id(example.id, path)
     weight = example.weight
     if type(weight) is not float or not 0.0 <= weight < math.inf:
-        weight = float(weights_of(weight, 1)[0])
+        try:
+            weight = float(weights_of(weight, 1)[0])
+        except InvalidBlock as error:
+            raise InvalidBlock(error.where, error.expected, weight, path=path) from None
     label = sign_of(example.label, path) > 0
     return Line(_encode(_Learn(plain(example.features, path), label, weight, id_)), id_, is_new)
 
@@ -203,7 +206,7 @@ def _columns(features: list[Any] | tuple[Any, ...] | np.ndarray[Any, Any], path:
     if array.ndim != 1:
         raise InvalidBlock("features", "one row of numbers", array.shape, path=path)
     if array.dtype.kind not in "biuf" and array.size:
-        raise InvalidBlock("features", "numbers", f"an array of {array.dtype}", path=path)
+        raise InvalidBlock("features", "numbers", Description(f"an array of {array.dtype}"), path=path)
     values = array.astype(np.float64)
     finite = np.isfinite(values)
     if not finite.all():

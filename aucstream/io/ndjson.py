@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -26,6 +27,7 @@ _VALUE = "a finite number, true, false, a string, an array of strings, or null i
 _NUMBER = "a finite number"
 _LABEL = "a label: negative (false, 0, -1) or positive (true, 1)"
 _WEIGHT = "a finite number >= 0"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True):
@@ -169,6 +171,9 @@ def _bad_row(file: str, line: int, raw: bytes, error: Exception) -> BadRow:
         row = json.loads(raw)  # reads NaN, Infinity and 1e400, so that they can be named
     except (ValueError, RecursionError):
         return BadRow(file, line, "", f"{_OBJECT} ({error})", raw.decode(errors="replace"))
+    if _SURROGATE.search(json.dumps(row, ensure_ascii=False)):
+        expected = "strings of whole characters, not half of a surrogate pair, such as \\ud800"
+        return BadRow(file, line, "", expected, raw.decode(errors="replace"))
     column, pointer, expected, value = _complaint(row) or ("", "", f"{_OBJECT} ({error})", row)
     return BadRow(file, line, column, expected, value, path=pointer)
 

@@ -11,7 +11,7 @@ import numpy as np
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
 from aucstream.constraints import Ge, Gt, Le, Size
-from aucstream.errors import CannotMerge
+from aucstream.errors import CannotMerge, Description
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.forest.columns import (
@@ -851,7 +851,7 @@ class JointForest(Learner):
         raise CannotMerge(
             "JointForest.merge",
             "a learner that merges, such as MBA, or the mean of the probabilities of both models",
-            "JointForest, whose trees have no common structure",
+            Description("JointForest, whose trees have no common structure"),
         )
 
     def __getstate__(self) -> dict[str, Any]:

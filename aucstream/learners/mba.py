@@ -12,7 +12,7 @@ import numpy as np
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
 from aucstream.constraints import Ge, Gt, Size
-from aucstream.errors import CannotMerge, InvalidParams
+from aucstream.errors import CannotMerge, Description, InvalidParams
 from aucstream.kernels.moments import sketch
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.rows.linear import norm
@@ -363,7 +363,9 @@ class MBA(Learner):
     def _check_merge(self, other: Self, approximate: bool) -> None:
         if self._form in ("sketch", "pairs") and not approximate:
             what = "sketches" if self._form == "sketch" else "sampled pairs"
-            raise CannotMerge("MBA.merge", "approximate=True", f"the moments of {what}, which are not exact")
+            raise CannotMerge(
+                "MBA.merge", "approximate=True", Description(f"the moments of {what}, which are not exact")
+            )
 
     def _take(self, other: Self, columns: Ints) -> None:
         if self._form == "full" and (other._form == "diag" or self._outgrown(self._encoder.width)):

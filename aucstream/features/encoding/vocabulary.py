@@ -169,7 +169,9 @@ class Vocabulary(Encoder):
         if not isinstance(other, Vocabulary):
             raise CannotMerge("merge", "encoders of one kind: a vocabulary", other.spec["kind"])
         if (self.arrays and other.words) or (self.words and other.arrays):
-            raise CannotMerge("merge", "rows that are arrays in both models, or named in both", "one of each")
+            raise CannotMerge(
+                "merge", "rows that are arrays in both models, or named in both", Description("one of each")
+            )
         new = [(name, kind) for name, kind in zip(other.names, other.kinds, strict=False) if name not in self._index]
         if len(self.names) + len(new) > self.most and not partial:
             raise CannotMerge("merge", f"at most {self.most} names in all", len(self.names) + len(new))

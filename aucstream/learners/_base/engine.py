@@ -396,7 +396,9 @@ def row_count(X: Any) -> int:
         try:
             shape = np.shape(X)
         except ValueError as error:
-            raise InvalidBlock("features", "a two-dimensional array (n, d)", "rows of unequal length") from error
+            raise InvalidBlock(
+                "features", "a two-dimensional array (n, d)", Description("rows of unequal length")
+            ) from error
     if len(shape) != 2:
         raise InvalidBlock("features", "a two-dimensional array (n, d)", tuple(shape))
     return int(shape[0])

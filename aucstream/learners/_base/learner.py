@@ -14,7 +14,7 @@ import numpy as np
 
 from aucstream.block import Block, Floats, Form, Ints
 from aucstream.constraints import rules_of
-from aucstream.errors import CannotMerge, InvalidParams
+from aucstream.errors import CannotMerge, Description, InvalidParams
 from aucstream.exclusive import in_order, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels.auc.calibration import shift_calibration
@@ -328,7 +328,7 @@ class Learner(StatefulClassifier):
             raise CannotMerge(
                 f"{name}.merge",
                 "approximate=True (which averages the weights), or a learner with an exact merge",
-                f"{name}, whose state is a path, not a sum",
+                Description(f"{name}, whose state is a path, not a sum"),
             )
 
     def _take(self, other: Self, columns: Ints) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aucstream import snapshot
 from aucstream.constraints import rules_of
-from aucstream.errors import BadSnapshot, InvalidParams
+from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.exclusive import Gate, exclusive
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.hashing import Hashing
@@ -284,7 +284,7 @@ class StatefulClassifier(RankingClassifier):
                 continue
             saved = arrays.get(f"state.{name}")
             if saved is None:
-                raise BadSnapshot("snapshot", f"the array state.{name}", "none")
+                raise BadSnapshot("snapshot", f"the array state.{name}", Description("none"))
             if isinstance(part, Vector):
                 fresh[i][: saved.size] = saved
             elif isinstance(part, Table) and saved.shape == part.cut(fresh[i], width).shape:

@@ -100,6 +100,9 @@ def explained(data: bytes, error: Exception) -> InvalidBody:
     number = _non_finite(data)
     if number is not None:
         return number
+    surrogate = _lone_surrogate(data)
+    if surrogate is not None:
+        return surrogate
     detail = "" if isinstance(error, UnicodeDecodeError) else f" ({error})"
     return MalformedBody("body", f"JSON in UTF-8{detail}", pointer="")
 
@@ -138,6 +141,26 @@ def _non_finite(data: bytes) -> InvalidBody | None:
                 "number", "a finite number", Description(kind_of_number(value)), path=pointer, pointer=pointer
             )
     return None
+
+
+def _lone_surrogate(data: bytes) -> MalformedBody | None:
+    """Return the error of a string that escapes half a character, which no UTF-8 holds; the decoder says it is cut."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    for tokens, value in _walk(document):
+        texts = value if isinstance(value, dict) else [value] if isinstance(value, str) else []
+        if any(_SURROGATE.search(text) for text in texts):
+            pointer = pointer_of(
+                names_in([_SURROGATE.sub("\ufffd", str(t)) if isinstance(t, str) else t for t in tokens])
+            )
+            got = Description("half of a surrogate pair, such as \\ud800")
+            return MalformedBody("body", "strings of whole characters", got, path=pointer, pointer="")
+    return None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def refuse_twice(data: bytes) -> None:

@@ -180,12 +180,12 @@ def _learned(learned: Learned) -> Answer:
     if learned.scores:
         score = learned.scores[0]
         if not math.isfinite(score):
-            raise NonFiniteStep("row", [0], np.array(learned.scores))
+            raise NonFiniteStep("row", [0], np.array(learned.scores), path='$["features"]')
         return Answer(200, b'{"seq":%d,"score":%s,"duplicate":false}' % (outcome.seq_first, _encode(score)))
     if outcome.refusals:
         raise outcome.refusals[0].error()
     if outcome.skipped:
-        raise NonFiniteStep("row", [0], np.array([math.nan]))
+        raise NonFiniteStep("row", [0], np.array([math.nan]), path='$["features"]')
     return Answer(200, b'{"seq":%d,"score":null,"duplicate":true}' % outcome.duplicates[0])
 
 
@@ -194,7 +194,7 @@ def _labelled(learned: Learned) -> Answer:
     if outcome.refusals:
         raise outcome.refusals[0].error()
     if outcome.skipped or (learned.scores and not math.isfinite(learned.scores[0])):
-        raise NonFiniteStep("row", [0], np.array([math.nan]))
+        raise NonFiniteStep("row", [0], np.array([math.nan]), path='$["id"]')
     if learned.scores:
         answer = b'{"seq":%d,"score":%s,"duplicate":false}' % (outcome.seq_first, _encode(learned.scores[0]))
     else:

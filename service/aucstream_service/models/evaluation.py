@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucstream.errors import BadSnapshot
+from aucstream.errors import BadSnapshot, Description
 from aucstream.kernels.auc import losses as judging
 from aucstream.kernels.jit import RowCall
 from aucstream.metrics.area import Area
@@ -128,7 +128,9 @@ class Evaluation:
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadSnapshot):
                 raise
-            raise BadSnapshot("snapshot", "the state of an evaluation", f"{type(error).__name__}: {error}") from error
+            raise BadSnapshot(
+                "snapshot", "the state of an evaluation", Description(f"{type(error).__name__}: {error}")
+            ) from error
         return evaluation
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aucstream import __version__
 from aucstream.block import Floats
-from aucstream.errors import BadSnapshot
+from aucstream.errors import BadSnapshot, Description
 from aucstream.features.columns import together
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
@@ -381,7 +381,7 @@ class Model:
         """Take over a state made by `state`, or raise BadSnapshot and change nothing."""
         checked_meta(meta)
         if spec_in(meta).canonical() != self.canonical:
-            raise BadSnapshot("snapshot", "the spec of this model", "another spec")
+            raise BadSnapshot("snapshot", "the spec of this model", Description("another spec"))
         try:
             pipeline = Pipeline.from_state_dict(part(arrays, "pipeline."), meta["pipeline"])
             evaluation = Evaluation.from_state_dict(part(arrays, "evaluation."), meta["evaluation"])
@@ -393,7 +393,9 @@ class Model:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, BadSnapshot):
                 raise
-            raise BadSnapshot("snapshot", "the state of a model", f"{type(error).__name__}: {error}") from error
+            raise BadSnapshot(
+                "snapshot", "the state of a model", Description(f"{type(error).__name__}: {error}")
+            ) from error
         self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
         self.versions = versions
@@ -419,7 +421,9 @@ def timestamp(seconds: float) -> str:
 def checked_meta(meta: dict[str, Any]) -> None:
     """Raise BadSnapshot unless a snapshot holds a model of the service."""
     if meta.get("what") != "aucstream service model" or not isinstance(meta.get("spec"), str):
-        raise BadSnapshot("snapshot", "a snapshot of a service model (GET /v1/models/{name}/snapshot)", "another kind")
+        raise BadSnapshot(
+            "snapshot", "a snapshot of a service model (GET /v1/models/{name}/snapshot)", Description("another kind")
+        )
     if meta.get("state_format") != STATE_FORMAT:
         raise BadSnapshot("snapshot", f"state format {STATE_FORMAT}", meta.get("state_format"))
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import apsw
 
 from aucstream import __version__
-from aucstream.errors import AucstreamError, BadSnapshot
+from aucstream.errors import AucstreamError, BadSnapshot, Description
 from aucstream_service.errors.exceptions import JournalGap, StartRefused, UnknownEvent, Unrecoverable
 from aucstream_service.errors.problems import log_text
 from aucstream_service.journal.commands import Kind, ModelRecord
@@ -123,7 +123,7 @@ def load(journal: Journal, archive: Archive, record: ModelRecord) -> Generator[t
     for seq, (arrays, meta) in archive.newest(record.model):
         try:
             if meta.get("created_at") != record.created_at:
-                raise BadSnapshot("snapshot", "a snapshot of this model", "one of another model")
+                raise BadSnapshot("snapshot", "a snapshot of this model", Description("one of another model"))
             model.restore(arrays, meta)
         except BadSnapshot as error:
             archive.set_aside(record.model, seq, error)

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from aucstream.errors import AucstreamError, BadSnapshot
+from aucstream.errors import AucstreamError, BadSnapshot, Description
 from aucstream_service.errors.exceptions import StartRefused
 from aucstream_service.journal import checksums, wal
 from aucstream_service.journal.commands import CreateModel, ModelRecord
@@ -114,7 +114,7 @@ class Check:
             try:
                 arrays, meta = archive.read(record.model, seq)
                 if meta.get("created_at") != record.created_at:
-                    raise BadSnapshot("snapshot", "a snapshot of this model", "one of another model")
+                    raise BadSnapshot("snapshot", "a snapshot of this model", Description("one of another model"))
                 Model(record).restore(arrays, meta)
                 if meta["seq"] != seq:
                     raise BadSnapshot("snapshot", f"the seq {seq} of its name", meta["seq"])

@@ -92,6 +92,14 @@ def test_an_integer_beyond_float_is_refused() -> None:
     assert (error.column, error.path) == ("big", "/features/big")
 
 
+@pytest.mark.parametrize("features", [r'{"a": "\ud800"}', r'{"\udfff": 1}', r'{"a": ["b", "\ud800x"]}'])
+def test_half_a_character_is_named_as_such(features: str) -> None:
+    error = bad(f'{{"features": {features}, "label": 1}}')
+    assert "half of a surrogate pair" in error.expected
+    assert "truncated" not in str(error)
+    assert chunks(r'{"features": {"a": "\ud83d\ude00"}, "label": 1}')[0].features == [{"a": "\U0001f600"}]
+
+
 def test_hostile_lines_are_refused() -> None:
     assert bad('{"features": ' + "[" * 100_000 + "\n").line == 1
     assert bad(b'{"features": {"\xff": 1}, "label": 1}\n').line == 1

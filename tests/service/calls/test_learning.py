@@ -359,7 +359,10 @@ def test_a_step_that_would_not_be_finite_is_refused_and_keeps_its_seq(service: R
         service.post("unscaled", "learn-one", body)
     before = service.score("unscaled", {"a": 1.0})
     huge = {"features": dict.fromkeys(("p", "q", "r", "s"), 1.7e308), "label": 1}
-    problem(service.post("unscaled", "learn-one", huge), 422, "non-finite-step")
+    refused = problem(service.post("unscaled", "learn-one", huge), 422, "non-finite-step")
+    said = "expected a row whose step keeps every state finite, got row 0, which was skipped"
+    assert refused["errors"] == [{"pointer": "/features", "message": said}]
+    assert refused["detail"] == f"row: {said} - at /features"
     assert service.score("unscaled", {"a": 1.0}) == before
     many = service.post("unscaled", "learn-many", [huge, rows(1)[0]]).json()
     assert (many["accepted"], many["rejected"], many["seq"]) == (1, 1, 43)

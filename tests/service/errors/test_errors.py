@@ -46,6 +46,23 @@ def test_numbers_that_are_not_finite_are_named(service: Running, model: str, num
     assert service.learn(model, {"amount": 1}, 1)["seq"] == 1  # nothing of it was kept, not even its form
 
 
+@pytest.mark.parametrize(
+    ("features", "pointer"),
+    [(r'{"a":"\ud800"}', "/features/a"), (r'{"\udfff":1}', "/features"), (r'{"a":["b","\ud800x"]}', "/features/a/1")],
+)
+def test_half_a_character_is_named_as_such(service: Running, model: str, features: str, pointer: str) -> None:
+    body = f'{{"features":{features},"label":1}}'.encode()
+    for call, whole, content, place in (
+        ("learn-one", body, JSON, pointer),
+        ("learn-many", b"[" + body + b"]", JSON, "/0" + pointer),
+        ("learn-many", body + b"\n", NDJSON, pointer),
+    ):
+        document = problem(service.raw(f"/v1/models/{model}/{call}", whole, content), 422, "malformed-json")
+        assert document["detail"].endswith(f" - at {place}")
+        assert "half of a surrogate pair" in document["detail"]
+        assert "truncated" not in document["detail"]
+
+
 def test_a_score_that_is_not_finite_is_a_problem_and_never_null(service: Running) -> None:  # S15
     service.create("huge", scaler="none")
     names = [f"f{number}" for number in range(200)]
