@@ -80,7 +80,7 @@ class Many:
             for row in rows:
                 number += 1
                 try:
-                    line = self._encode(row, f"[{number - 1}]")
+                    line = self._encode(row, f"row {number}")
                 except AucstreamError as error:
                     if batch:
                         yield from self._deliver(batch)

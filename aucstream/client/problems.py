@@ -85,6 +85,10 @@ class ConnectionFailed(ClientError):
         super().__init__(sentence)
 
 
+class ClientClosed(ClientError, RuntimeError):
+    """The client was closed: nothing was sent."""
+
+
 class BadAnswer(ClientError):
     """The answer is not one of the service's: is the address that of a proxy, or the version another?"""
 

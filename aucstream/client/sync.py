@@ -17,7 +17,7 @@ from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, 
 from aucstream.client.many import BATCH_ROWS, Ids, OnError
 from aucstream.client.retry import Retry
 from aucstream.client.rows import Features, LabelRow, LearnRow, PredictRow
-from aucstream.client.transport import LIMITS, Common, connection_failure, reply_of
+from aucstream.client.transport import LIMITS, Common, check_open, connection_failure, reply_of
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -877,6 +877,7 @@ class _Io:
     def _send(self, effect: Send) -> Reply:
         self.close()
         http = self._client._http
+        check_open(http.is_closed)
         answer = http.send(http.build_request(**self._client._options(effect)), stream=True)
         self._open = answer
         if effect.stream and answer.is_success:

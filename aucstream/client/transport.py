@@ -8,7 +8,7 @@ import httpx
 
 from aucstream.client.calls import Calls, base_of, headers_of
 from aucstream.client.flow import Reply, Send
-from aucstream.client.problems import ConnectionFailed
+from aucstream.client.problems import ClientClosed, ConnectionFailed
 from aucstream.client.retry import Retry
 from aucstream.errors import InvalidParams
 
@@ -42,6 +42,12 @@ class Common:
             "headers": {**self._headers, **(request.headers or {})},
             "timeout": httpx.Timeout(effect.timeout, connect=min(CONNECT_SECONDS, effect.timeout)),
         }
+
+
+def check_open(is_closed: bool) -> None:
+    """Raise ClientClosed where httpx would say that it cannot send."""
+    if is_closed:
+        raise ClientClosed("expected an open client, got one that was closed")
 
 
 def connection_failure(error: httpx.RequestError) -> ConnectionFailed:

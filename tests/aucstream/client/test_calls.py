@@ -248,7 +248,7 @@ def test_a_bad_row_ends_the_call_or_is_passed_over(client: Any, model: str, bad:
         assert [error["line"] for error in refused.value.errors] == [171]
         assert "line 171, /features/a" in str(refused.value)
     else:
-        assert "[170]['a']" in str(refused.value)
+        assert "row 171['a']" in str(refused.value)
     sums = client.learn_many(model, labelled_rows, on_error="skip", batch_rows=100)
     assert (sums.accepted, sums.rejected) == (249, 1)
     assert [error.line for error in sums.errors] == [171]

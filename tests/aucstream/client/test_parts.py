@@ -22,6 +22,7 @@ from aucstream.client.decoding import decode
 from aucstream.client.problems import ServiceFault, problem_of, seconds_of
 from aucstream.client.rows import Example, learn_line, plain
 from aucstream.client.sse import Event, EventReader
+from aucstream.errors import InvalidBlock
 from aucstream.features.encoding.entries import entries_of
 from aucstream.problem_types import PROBLEM_TYPES
 
@@ -124,3 +125,9 @@ def test_without_httpx_the_extra_is_named() -> None:
     program = "import sys; sys.modules['httpx'] = None; import aucstream.client"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert 'pip install "aucstream[client]"' in ran.stderr
+
+
+@pytest.mark.parametrize("weight", ["2", -1.0, float("nan"), [1.0, 2.0]])
+def test_a_weight_is_a_number_and_named_with_its_row(weight: object) -> None:
+    with pytest.raises(InvalidBlock, match=r"weights: expected .*, got .* - at row 7$"):
+        learn_line(Example({"a": 1}, True, weight=weight), "row 7")  # type: ignore[arg-type]

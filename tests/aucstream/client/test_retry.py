@@ -14,6 +14,7 @@ import pytest
 from aucstream.client import (
     Busy,
     Client,
+    ClientClosed,
     ConnectionFailed,
     Example,
     InvalidRequest,
@@ -234,5 +235,7 @@ def test_the_threads_client_needs_no_loop_and_closes_what_it_opened() -> None:
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.live()
+    with pytest.raises(ClientClosed, match="expected an open client, got one that was closed"):
+        client.learn_many("m", [({"a": 1}, 1)])
     other = Blocking()
     other.close()
