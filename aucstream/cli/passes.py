@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -16,6 +17,8 @@ from aucstream.evaluate import Chunk, Comparison, shuffled
 from aucstream.io import Reader, Rows, read
 from aucstream.io.labels import column_of
 from aucstream.learners._base.estimator import RankingClassifier
+
+PATIENCE = 5.0  # seconds; kernels of one learner come from the cache in less
 
 _ROW = re.compile(r"\[(\d+)\](?:\['?(.*?)'?\])?$")
 _ARGUMENTS = {
@@ -56,7 +59,11 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
             labelled=labelled,
         )
         if options.label is not None and reader.columns is not None:
-            column_of(options.label, reader.columns, reader.name, needed=True)
+            try:
+                column_of(options.label, reader.columns, reader.name, needed=True)
+            except InvalidParams:
+                reader.close()
+                raise
     if show_delimiter and reader.delimiter is not None:
         print(f"{reader.name}: delimiter {reader.delimiter!r}", file=sys.stderr)
     return reader
@@ -121,8 +128,19 @@ def _learn_pass(
 def _compile(comparison: Comparison, chunk: Chunk, progress: Progress) -> None:
     """Compile the kernels, or load them from the cache, before time is measured."""
     task = progress.add_task("compile", total=len(comparison.runs), rows=0)
-    comparison.compile(chunk, done=lambda: progress.advance(task))
+    slow = threading.Timer(PATIENCE, _say_compiling)
+    slow.daemon = True
+    if progress.disable:
+        slow.start()
+    try:
+        comparison.compile(chunk, done=lambda: progress.advance(task))
+    finally:
+        slow.cancel()
     progress.remove_task(task)
+
+
+def _say_compiling() -> None:
+    print("aucstream: compiling the kernels, which are kept: `aucstream warm` does it beforehand", file=sys.stderr)
 
 
 @contextlib.contextmanager

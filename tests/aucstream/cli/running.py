@@ -64,7 +64,7 @@ def run(*arguments: object) -> Ended:
     finally:
         sys.argv = before
     code = ended.value.code
-    return Ended(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+    return Ended(code if isinstance(code, int) else 0, out.getvalue(), _settled(err.getvalue()))
 
 
 def process(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ended:
@@ -77,7 +77,12 @@ def process(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None =
         capture_output=True,
         check=False,
     )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return Ended(done.returncode, done.stdout.decode(), _settled(done.stderr.decode()))
+
+
+def _settled(err: str) -> str:
+    """Return standard error without the line that only a cache without kernels brings."""
+    return "".join(line for line in err.splitlines(keepends=True) if not line.startswith("aucstream: compiling "))
 
 
 def refused(*arguments: object) -> str:

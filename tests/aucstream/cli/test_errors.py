@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from aucstream.cli import main, passes
+from aucstream.evaluate import Comparison
 from aucstream.registry import LEARNERS
 
 from .running import process, refused, run
@@ -236,3 +239,20 @@ def test_an_unknown_role_is_named_with_those_there_are(tmp_path: Path) -> None:
     sentence = refused("keys", "create", "--role", "boss", "--data-dir", tmp_path / "data")
     assert sentence == "aucstream: --role: expected 'read' | 'write' | 'admin', got 'boss'"
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_compiling_that_takes_long_is_said_once_where_no_bar_shows_it(
+    is_slow: bool, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compile_slowly(self: Comparison, chunk: object, done: object = None) -> None:
+        time.sleep(0.2)
+        self.warm = True
+
+    monkeypatch.setattr(passes, "PATIENCE", 0.02 if is_slow else 60.0)
+    monkeypatch.setattr(Comparison, "compile", compile_slowly)
+    monkeypatch.setattr("sys.argv", ["aucstream", "evaluate", str(data), "--model", "solam"])
+    with pytest.raises(SystemExit):
+        main()
+    said = [line for line in capsys.readouterr().err.splitlines() if "compiling" in line]
+    assert said == ["aucstream: compiling the kernels, which are kept: `aucstream warm` does it beforehand"] * is_slow
