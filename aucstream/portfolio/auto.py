@@ -197,8 +197,9 @@ class Auto(Learner):
         members, scalars = self._field("members"), self._field("scalars")
         at = [j for j, candidate in enumerate(self._candidates) if form in candidate.forms and candidate.takes(entries)]
         members[at, kernel.ACTIVE] = 1.0
+        prior = np.array([self._candidates[j].prior for j in at])
         for column in (kernel.LOCAL, kernel.GLOBAL, kernel.NEXT_GLOBAL, kernel.LARGER):
-            members[at, column] = 1.0 / len(at)
+            members[at, column] = prior / prior.sum()
         affordable = self._affordable(members[:, kernel.ACTIVE] > 0.0)
         self._rest((members[:, kernel.ACTIVE] > 0.0) & ~affordable)
         scalars[kernel.FORM] = form
