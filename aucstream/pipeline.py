@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
@@ -21,6 +21,7 @@ from aucstream.features.scaling.scalers import (
     OFFERED,
     OFFERED_TEXT,
     AutoScale,
+    full_name,
     is_scaling,
     scaling_of,
     with_half_life,
@@ -57,6 +58,22 @@ ScalerName = Annotated[
 ]
 
 
+class ScalerSpec(BaseModel):
+    """A scaling that forgets, in words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: ScalerName
+    half_life: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Values of a column after which an old one counts half; null: all count the same."
+    )
+
+    @property
+    def name(self) -> str:
+        """The scaling in one word."""
+        return with_half_life(self.kind, self.half_life)
+
+
 class PipelineSpec(BaseModel):
     """A model in words: what a service is asked to create."""
 
@@ -64,7 +81,10 @@ class PipelineSpec(BaseModel):
 
     algorithm: str = Field(default="auto", description="Registry name of the learner, e.g. `psam`.")
     params: dict[str, Any] = Field(default_factory=dict, description="Its parameters; the rest are defaults.")
-    scaler: ScalerName = "auto"
+    scaler: Annotated[
+        Annotated[ScalerName, Tag("scaler-name")] | Annotated[ScalerSpec, Tag("scaler-object")],
+        Discriminator(lambda value: "scaler-object" if isinstance(value, (dict, ScalerSpec)) else "scaler-name"),
+    ] = "auto"
     map: dict[str, Any] | None = Field(
         default=None,
         description="A feature map, or null: `kind` is `kmeansnystroem` (with `landmarks`, `bandwidth`), "
@@ -156,11 +176,14 @@ class Pipeline(RankingClassifier):
         if "seed" in cls_of_learner._parameters:
             params.setdefault("seed", spec.seed)
         learner = make(spec.algorithm, params)
-        steps: list[Any] = [encoder_of(spec.encoder), *steps_of(spec.scaler)]
+        scaler = full_name(spec.scaler if isinstance(spec.scaler, str) else spec.scaler.name)
+        if not is_scaling(scaler):
+            raise InvalidParams("Pipeline.scaler", OFFERED_TEXT, scaler)
+        steps: list[Any] = [encoder_of(spec.encoder), *steps_of(scaler)]
         if spec.map is not None:
             steps.append(map_of({"seed": spec.seed, **spec.map}))
         model = cls(*steps, learner, calibration=spec.calibration)
-        model._scaler_name = spec.scaler
+        model._scaler_name = scaler
         model._spec = spec
         model._rules = rules
         model._reset()
@@ -206,15 +229,17 @@ class Pipeline(RankingClassifier):
         name, half_life = without_half_life(self._scaler_name)
         resolved = None if name == "auto" else self._scaler_name
         if Capability.STEPS_BEFORE not in learner._capabilities:
-            self._refuse_map("map")
+            self._refuse_map("Pipeline.map")
             if self._scaler_name not in ("auto", "none"):
-                raise InvalidParams("Pipeline", f"no scaler in front of {type(learner).__name__}", self._scaler_name)
+                raise InvalidParams(
+                    "Pipeline.scaler", f"no scaler in front of {type(learner).__name__}", self._scaler_name
+                )
         if mapping is None and Capability.RUNNING_SCALER not in learner._capabilities:
             if name == "auto":
                 name, half_life = "none", None
             resolved = with_half_life(name, half_life)
             if scaling_of(name).moves:
-                raise InvalidParams("Pipeline", f"no running scaler in front of {type(learner).__name__}", name)
+                raise InvalidParams("Pipeline.scaler", f"no running scaler in front of {type(learner).__name__}", name)
         scaling = scaling_of(with_half_life("standard+bounded" if name == "auto" else name, half_life), self._rules)
         self._stages = Stages(encoder, scaling, learner, resolved, mapping)
         self._adopt_stages()

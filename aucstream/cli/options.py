@@ -30,7 +30,7 @@ Model = Annotated[
 Scale = Annotated[
     str,
     typer.Option(
-        help="Scaling of features: auto, standard+bounded, scale+bounded, standard+arctan+bounded, scale+arctan+bounded, "
+        help="Scaling of features: auto, standard+bounded, scale+bounded, arctan+bounded, "
         "standard, standard+l2, l2 or none; auto@3000, standard@3000+bounded and so on forget with that half-life"
     ),
 ]

@@ -93,7 +93,7 @@ DEFAULT: tuple[Candidate, ...] = (
     _candidate("standard+l2", "onlinelogistic", 0.2, eta0=64.0),
     _candidate("standard", "ftrl", 0.3, DENSE),
     _candidate("auto", "mba", 0.5, DENSE, NARROW),
-    _candidate("standard+arctan+bounded", "mba", 0.5, DENSE, NARROW),
+    _candidate("arctan+bounded", "mba", 0.5, DENSE, NARROW),
     _candidate("l2", "psam", 1.0, CSR),
     _candidate("auto", "ftrl", 0.3, CSR, l1=0.0),
     _candidate("l2", "ftrl", 0.3, CSR),

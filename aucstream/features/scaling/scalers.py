@@ -330,18 +330,18 @@ SCALERS: dict[str, tuple[bool, bool, Norm]] = {
     "scale+l2": (True, False, "l2"),
 }
 
-# what a spec may name, each but the last two with a half-life too
+# what a spec is advised to name, each but the last two with a half-life too
 OFFERED = (
     "auto",
     "standard+bounded",
     "scale+bounded",
-    "standard+arctan+bounded",
-    "scale+arctan+bounded",
+    "arctan+bounded",
     "standard",
     "standard+l2",
     "l2",
     "none",
 )
+_ARCTAN = re.compile(r"arctan(@[^+]*)?\+bounded")  # short for: standard, arctan, bounded
 OFFERED_TEXT = " | ".join([*map(repr, OFFERED), "one of them that forgets, such as 'standard@3000+bounded'"])
 
 
@@ -368,10 +368,19 @@ def without_half_life(name: str) -> tuple[str, float | None]:
     return (found[1] + found[3], half_life) if 1.0 <= half_life < math.inf else (name, None)
 
 
+def full_name(name: str) -> str:
+    """Return the name of a scaling by all its scalers: "arctan+bounded" is "standard+arctan+bounded"."""
+    short = _ARCTAN.fullmatch(name)
+    return f"standard{short[1] or ''}+arctan+bounded" if short else name
+
+
+_FULL_NAMES = {*map(full_name, OFFERED), "scale+arctan+bounded"}
+
+
 def is_scaling(name: str) -> bool:
     """Return whether a spec may name a scaling so."""
-    plain, _ = without_half_life(name)
-    return plain in OFFERED
+    plain, _ = without_half_life(full_name(name))
+    return plain in _FULL_NAMES
 
 
 def resolve_auto(form: Form, name: str = "auto") -> str:
@@ -382,7 +391,7 @@ def resolve_auto(form: Form, name: str = "auto") -> str:
 
 def scaling_of(name: str, rules: int = RULES) -> Scaling:
     """Return the scaling that a spec names, by `Scaling.rules`."""
-    plain, half_life = without_half_life(name)
+    plain, half_life = without_half_life(full_name(name))
     standard, center, norm = SCALERS[plain]
     arctan = "arctan" in plain.split("+")
     return Scaling(standard=standard, center=center, norm=norm, arctan=arctan, half_life=half_life, rules=rules)

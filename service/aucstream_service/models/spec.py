@@ -257,10 +257,13 @@ def _columns(cls: type, document: dict[str, Any], settings: Settings) -> Iterato
         )
 
 
+_NOT_IN_THE_BODY = ("function-", "scaler-name", "scaler-object")  # tokens of pydantic's places that name its own parts
+
+
 def _refused(error: ValidationError) -> InvalidBody:
     refusals = []
     for item in error.errors(include_url=False, include_context=False):
-        pointer = pointer_of([token for token in item["loc"] if not str(token).startswith("function-")])
+        pointer = pointer_of([token for token in item["loc"] if not str(token).startswith(_NOT_IN_THE_BODY)])
         got = ... if item["type"] in ("missing", "extra_forbidden") else item["input"]
         refusals.append(InvalidBody("spec", of_pydantic(item["msg"]), got, path=pointer, pointer=pointer))
     refusals[0].errors = [entry for each in refusals for entry in each.errors]

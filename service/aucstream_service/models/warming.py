@@ -71,7 +71,9 @@ def check_params(spec: ModelSpec) -> None:
         if not error.path:
             where, _, name = error.where.partition(".")
             got = error.got if isinstance(error.got, str) else ""
-            if where in ("encoder", "map"):
+            if where == "Pipeline":
+                tokens = [name]
+            elif where in ("encoder", "map"):
                 tokens = [where, name or got]
             else:
                 tokens = ["params", name if name in spec.params else got]

@@ -123,10 +123,10 @@ def test_scalers_that_move_are_taken_by_learners_that_follow_them(variant):
         return
     assert Pipeline(AutoScale(), bare(variant)).resolved == {"scaler": "none"}
     kind = "no running scaler" if can(variant, Capability.STEPS_BEFORE) else "no scaler"
-    with pytest.raises(InvalidParams, match=rf"^Pipeline: expected {kind} in front of .*, got 'standard'$"):
+    with pytest.raises(InvalidParams, match=rf"^Pipeline.scaler: expected {kind} in front of .*, got 'standard'$"):
         Pipeline(Standardize(), bare(variant))
     if not can(variant, Capability.STEPS_BEFORE):
-        with pytest.raises(InvalidParams, match=r"^Pipeline: expected no scaler in front of .*, got 'l2'$"):
+        with pytest.raises(InvalidParams, match=r"^Pipeline.scaler: expected no scaler in front of .*, got 'l2'$"):
             Pipeline(UnitNorm(), bare(variant))
         return
     assert Pipeline(UnitNorm(), bare(variant)).partial_fit(X, y).examples == 120
