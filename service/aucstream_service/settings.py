@@ -81,6 +81,8 @@ class Settings(BaseSettings):
         default=100_000, description="most rows a learner buffers, per class or in its window"
     )
     max_directions: Count = Field(default=1_000, description="largest rank or sketch of a learner")
+    max_trees: Count = Field(default=100, description="most trees of a forest")
+    max_nodes: Count = Field(default=4_001, description="most nodes of a tree of a forest")
     max_cells: Count = Field(
         default=1 << 27, description="largest table of a learner's directions: the names it may learn times these"
     )

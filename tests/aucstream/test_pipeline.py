@@ -71,7 +71,7 @@ def test_a_spec_makes_the_pipeline_of_the_same_steps_and_survives_a_load(scaler)
         ({"algorithm": "solam", "encoder": {"kind": "hashing", "size": 3}}, InvalidParams, "size"),
         ({"algorithm": "solam", "scaler": "spam"}, ValueError, "scaler"),
         ({"algorithm": "solam", "spam": 1}, ValueError, "spam"),
-        ({}, ValueError, "algorithm"),
+        ({"algorithm": 3}, ValueError, "algorithm"),
     ],
 )
 def test_a_spec_that_asks_for_what_does_not_exist_is_refused_by_name(spec, error, word):

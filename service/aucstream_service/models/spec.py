@@ -204,6 +204,8 @@ def _declared(pointer: str, cls: type, values: dict[str, Any], settings: Setting
         "buffered rows": "max_buffer_rows",
         "warm-up rows": "max_map_rows",
         "directions": "max_directions",
+        "trees": "max_trees",
+        "nodes": "max_nodes",
         "features": "max_map_features",
         "names": "max_vocabulary",
         "bits": "max_hash_bits",

@@ -110,7 +110,7 @@ def test_train_wants_one_model_and_a_place_for_it(data: Path, tmp_path: Path) ->
 
 
 def test_a_missing_or_unknown_option_is_a_usage_error(data: Path) -> None:
-    for arguments in (("evaluate", data), ("evaluate", data, "--colour", "red"), ("sing",), ("evaluate",)):
+    for arguments in (("train", data), ("evaluate", data, "--colour", "red"), ("sing",), ("evaluate",)):
         ended = run(*arguments)
         assert ended.status == 2
         assert "Usage" in ended.err

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from aucstream import Pipeline
+from aucstream import SPAM, Pipeline
+from aucstream.constraints import rules_of
 from aucstream_service.journal.commands import ModelRecord
 from aucstream_service.models.model import Model
-from aucstream_service.models.spec import read_stored, stored_spec
+from aucstream_service.models.spec import StoredSpec, read_stored, stored_spec
 from tests.aucstream.contracts.test_outliers import JUDGED, named, outlier_stream
 from tests.service.running import Local
 
@@ -50,11 +51,13 @@ def test_a_created_model_keeps_the_rules_of_its_time(data_dir: Path) -> None:
     service.stop()
     with sqlite3.connect(data_dir / "journal.sqlite3") as db:
         text = db.execute("SELECT spec FROM models").fetchone()[0]
-    spec, rules = read_stored(text)
-    assert rules == 2
+    stored = read_stored(text)
+    spec = stored.spec
+    assert stored.rules == 2
+    assert stored.defaults == {name: rule.default for name, rule in rules_of(SPAM).items() if name != "seed"}
     assert stored_spec(spec.canonical()) == text
-    old = json.dumps({key: value for key, value in json.loads(text).items() if key != "rules"})
-    assert read_stored(old) == (spec, 1)
+    old = json.dumps({key: value for key, value in json.loads(text).items() if key not in ("rules", "defaults")})
+    assert read_stored(old) == StoredSpec(spec, 1, {})
     sent = bodies(3, 1e6, 30)
     rows, labels = [x["features"] for x in sent], np.array([1.0 if x["label"] else -1.0 for x in sent])
     scores = []
