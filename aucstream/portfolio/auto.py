@@ -15,6 +15,7 @@ from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.kernels.auc import mixture as kernel
 from aucstream.kernels.auc.calibration import CUT, MEMORY, SLOPE_MAX, SLOPE_MIN
+from aucstream.kernels.jit import RowCall
 from aucstream.kernels.ledger import CAL_ON, CAL_RMS2
 from aucstream.kernels.ledger import SIZE as LEDGER_SIZE
 from aucstream.learners._base.capabilities import Capability
@@ -49,6 +50,8 @@ class State(NamedTuple):
     generator: Annotated[np.ndarray, Fixed(1, np.uint64)]
 
 
+_AT = {name: at for at, name in enumerate(State._fields)}
+_OFFER = RowCall(kernel.offer_row, float)
 _PROGRAM = Program(State, kernel.learn_row, kernel.score_row)
 
 
@@ -147,6 +150,7 @@ class Auto(Learner):
 
     def _reset(self) -> None:
         self._models: list[Stages] = []
+        self._listed: list[int] | None = None  # the active ones; None: to be listed anew
         self._twins: list[Stages] | None = None  # the members at the last checkpoint, where they have learned since
         super()._reset()
         self._models = self._new_models()
@@ -197,6 +201,7 @@ class Auto(Learner):
         members, scalars = self._field("members"), self._field("scalars")
         at = [j for j, candidate in enumerate(self._candidates) if form in candidate.forms and candidate.takes(entries)]
         members[at, kernel.ACTIVE] = 1.0
+        self._listed = None
         prior = np.array([self._candidates[j].prior for j in at])
         for column in (kernel.LOCAL, kernel.GLOBAL, kernel.NEXT_GLOBAL, kernel.LARGER):
             members[at, column] = prior / prior.sum()
@@ -220,6 +225,7 @@ class Auto(Learner):
             active = (members[:, kernel.ACTIVE] > 0.0) & ~leaves
             self._activate(active if active.any() else self._affordable((members[:, kernel.ACTIVE] == 0.0) & ~leaves))
             members[leaves, kernel.ACTIVE] = -1.0
+            self._listed = None
 
     def _affordable(self, wanted: np.ndarray) -> np.ndarray:
         """Return those of the wanted members whose cost together is within the budget, heavy ones first."""
@@ -242,8 +248,17 @@ class Auto(Learner):
 
     # -- members -----------------------------------------------------------------------------------
 
+    def _field(self, name: str) -> Any:
+        return self._arrays[_AT[name]]
+
     @property
     def _active(self) -> list[int]:
+        """The members that learn and are heard."""
+        if self._listed is None:
+            self._listed = self._list_active()
+        return self._listed
+
+    def _list_active(self) -> list[int]:
         return np.flatnonzero(self._field("members")[:, kernel.ACTIVE] > 0.0).tolist()
 
     @property
@@ -253,7 +268,7 @@ class Auto(Learner):
     def _judges(self, n: int) -> int:
         """Return how many of the next n rows judge the members."""
         scalars = self._field("scalars")
-        return min(n, int(scalars[kernel.TO_JUDGE] - scalars[kernel.JUDGED]))
+        return min(n, int(scalars.item(kernel.TO_JUDGE) - scalars.item(kernel.JUDGED)))
 
     def _standing(self, judged: int) -> list[Stages]:
         """Return the members as they stood at the last checkpoint, of which `judged` more rows are scored now."""
@@ -301,22 +316,25 @@ class Auto(Learner):
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:
         scalars = self._field("scalars")
-        if scalars[kernel.CHECKPOINT] == 0.0:
+        if scalars.item(kernel.CHECKPOINT) == 0.0:
             self._start(Form.NAMED, val.size)
-        active, m = self._active, len(self._models)
+        active, models, m = self._active, self._models, len(self._models)
         row = np.zeros(2 * m)
-        if self._judges(1):
+        if judged := self._judges(1):
             standing = self._standing(1)
             for j in active:
-                row[m + j] = standing[j].score_row(idx, val)
+                row[m + j] = _finite(standing[j].score_row(idx, val))
         for j in active:
-            row[j] = self._models[j].learn_row(idx, val, sign, weight)
-        np.nan_to_num(row, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-        self._offer(_one_row(idx, val, sign, weight, self._encoder.width))
+            row[j] = _finite(models[j].learn_row(idx, val, sign, weight))
+        self._reserve(val.size, val.size)
+        at = self._pool_at
+        offer = _OFFER.dense if idx is None else _OFFER.sparse
+        offer(*self._arrays[at : at + 3], self._field("generator"), scalars, idx, val, sign)
         call, _ = self._program.row_calls(self._number_types)
         score: float = call.dense(*self._arrays, self._ledger, None, row, sign, weight)
-        self._end_judging()
-        if self.examples == int(scalars[kernel.CHECKPOINT]):
+        if judged:
+            self._end_judging()
+        if self.examples == int(scalars.item(kernel.CHECKPOINT)):
             self._end_segment()
         return score
 
@@ -403,6 +421,7 @@ class Auto(Learner):
         new = active & (members[:, kernel.ACTIVE] == 0.0)
         members[members[:, kernel.ACTIVE] >= 0.0, kernel.ACTIVE] = 0.0
         members[active, kernel.ACTIVE] = 1.0
+        self._listed = None
         members[new, kernel.RESTING_SINCE] = 0.0
         for column in (kernel.LOCAL, kernel.GLOBAL):
             members[~active, column] = 0.0
@@ -567,6 +586,7 @@ class Auto(Learner):
     def _restore(self, checkpoint: tuple[Any, ...]) -> None:
         own, members, self._twins = checkpoint
         super()._restore(own)
+        self._listed = None
         for model, state in zip(self._models, members, strict=True):
             model.restore(state)
 
@@ -590,6 +610,7 @@ class Auto(Learner):
         """Return the learner that `state_dict` described."""
         model = super().from_state_dict(arrays, meta)
         model._models = model._new_models()
+        model._listed = None
         encoder = {f"learner.{name}": array for name, array in arrays.items() if name.startswith("encoder.")}
         for name, member_meta in meta["members"].items():
             prefix = f"{name}."
@@ -609,12 +630,12 @@ class Auto(Learner):
         raise CannotMerge("Auto.merge", "a learner that merges, or one Auto that learns both streams", "Auto")
 
 
+def _finite(score: float) -> float:
+    """Return a member's score; 0 where it has none."""
+    return score if score - score == 0.0 else 0.0
+
+
 def _block_of(rows: np.ndarray, part: Block) -> Block:
     n, width = rows.shape
     indptr = np.arange(n + 1, dtype=np.int64) * width
     return Block(indptr, None, rows.reshape(-1), part.y, part.weights, width, Form.DENSE)
-
-
-def _one_row(idx: Ints | None, val: Floats, sign: float, weight: float, width: int) -> Block:
-    indptr = np.array([0, val.size], dtype=np.int64)
-    return Block(indptr, idx, val, np.array([sign]), np.array([weight]), width, Form.NAMED)

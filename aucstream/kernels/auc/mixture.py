@@ -382,18 +382,26 @@ def learn_row(
 
 
 @jit
+def offer_row(slots, pool_idx, pool_val, generator, scalars, idx, x, y):
+    """Offer a row to the reservoir of its class, and count its entries; writes all but the row."""
+    own = 1 if y > 0.0 else 0
+    scalars[SEEN_NEGATIVE + own] += 1.0
+    scalars[ENTRIES] += x.size
+    if idx is None:
+        scalars[COLUMNS] = max(scalars[COLUMNS], float(x.size))
+    else:
+        for k in range(x.size):
+            scalars[COLUMNS] = max(scalars[COLUMNS], float(idx[k] + 1))
+    seen = int(scalars[SEEN_NEGATIVE + own])
+    offer(generator, idx, x, 1.0, KEPT * own, seen, KEPT, RESERVOIR, slots, pool_idx, pool_val)
+
+
+@jit
 def offer_rows(indptr, idx, val, y, slots, pool_idx, pool_val, generator, scalars):
     """Offer rows to the reservoir of their class; writes slots, pool_idx, pool_val, generator, scalars."""
     for i in range(y.size):
-        own = 1 if y[i] > 0.0 else 0
-        scalars[SEEN_NEGATIVE + own] += 1.0
         a, b = indptr[i], indptr[i + 1]
-        scalars[ENTRIES] += b - a
         if idx is None:
-            scalars[COLUMNS] = max(scalars[COLUMNS], float(b - a))
+            offer_row(slots, pool_idx, pool_val, generator, scalars, None, val[a:b], y[i])
         else:
-            for k in range(a, b):
-                scalars[COLUMNS] = max(scalars[COLUMNS], float(idx[k] + 1))
-        columns = None if idx is None else idx[a:b]
-        seen = int(scalars[SEEN_NEGATIVE + own])
-        offer(generator, columns, val[a:b], 1.0, KEPT * own, seen, KEPT, RESERVOIR, slots, pool_idx, pool_val)
+            offer_row(slots, pool_idx, pool_val, generator, scalars, idx[a:b], val[a:b], y[i])

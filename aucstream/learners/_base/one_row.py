@@ -104,7 +104,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
             return score
         encoder = self._encoder
         mark = encoder.mark()
-        if encoder.prepare(x):
+        if entry.address and encoder.prepare(x):  # else no call could read it
             score = self._row_entry().learn(-id(x), self._entry.address, sign, weight)
             if score == score:
                 return score
@@ -170,7 +170,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
             return score
         mark = self._encoder.mark()
         try:
-            if self._encoder.prepare(x):
+            if self._row_entry().address and self._encoder.prepare(x):
                 score = self._row_entry().score(-id(x), self._entry.address).real
                 if score == score:
                     return score
