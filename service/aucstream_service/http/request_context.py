@@ -152,6 +152,9 @@ class RequestContext:
         cls, scope: Scope, receive: Receive, send: Send, fixed: list[Header], reading: Reading
     ) -> RequestContext:
         """Return the context of a request that ASGI serves."""
+        raw = scope.get("raw_path") or b""
+        if b"%2f" in raw.lower():  # a slash within a name is none between two: such a path stays as it was sent
+            scope["path"] = raw.decode("latin-1")
         request = cls(scope["method"], scope["path"], scope["headers"], fixed)
         request.query = scope["query_string"]
         request.scope, request.receive, request.send, request.reading = scope, receive, send, reading

@@ -76,6 +76,20 @@ def test_changes_may_expect_what_is_there(service: Running) -> None:
         assert service.http.delete(f"/v1/models/{name}", headers=etag).status_code == 204
 
 
+@pytest.mark.parametrize("slash", ["%2f", "%2F"])
+def test_an_escaped_slash_is_no_step_of_the_path(service: Running, slash: str) -> None:
+    service.create("slashed")
+    assert service.http.get("/v1/models/slashed/evaluation").status_code == 200
+    for call in (service.http.get, service.http.delete):
+        for path in (f"/v1/models/slashed{slash}evaluation", f"/v1{slash}models/slashed", f"/v1/models{slash}slashed"):
+            assert call(path).status_code in (404, 422), path
+    body = {"features": {"a": 1}, "label": 1}
+    answer = service.http.post(f"/v1/models/slashed{slash}learn-one", json=body)
+    assert answer.status_code in (404, 405, 422)
+    assert service.describe("slashed")["seq"] == 0
+    assert service.http.delete("/v1/models/slashed").status_code == 204
+
+
 def test_the_pages_name_nothing_elsewhere_and_hold_no_code_of_their_own(service: Running) -> None:
     for path in ("/", "/docs"):
         text = service.http.get(path).text
