@@ -152,12 +152,21 @@ class CalibrationSummary(Answer, frozen=True):
     brier: Annotated[float | None, schema("mean over all rows; null before the first", 0.02)]
 
 
+class DriftSummary(Answer, frozen=True):
+    """Whether log loss exceeds what the probabilities themselves expect: the stream has changed."""
+
+    strength: Annotated[float, schema("the excess in standard deviations at the newest row", 0.4)]
+    last_alarm_seq: Annotated[int | None, schema("the event that gave the last alarm; null before the first", None)]
+    alarms: Annotated[int, schema("how many there were: a strength above 4", 0, minimum=0)]
+
+
 class Evaluation(Answer, frozen=True):
     """Running evaluation of the scores given before each update."""
 
     window: WindowSummary
     total: AucSummary
     calibration: CalibrationSummary
+    drift: Annotated[DriftSummary | None, schema("null where calibration is none")]
 
 
 class Roc(Answer, frozen=True):
@@ -192,6 +201,7 @@ class ModelEvent(Answer, frozen=True):
     last_event_at: Time | None
     window: WindowSummary
     total: AucSummary
+    drift: Annotated[DriftSummary | None, schema("null where calibration is none")]
 
 
 class Removed(Answer, frozen=True):

@@ -54,7 +54,7 @@ class LossAlarm(base.DriftDetector):
     True
     """
 
-    def __init__(self, half_life: float = 300.0, threshold: float = 4.0) -> None:
+    def __init__(self, half_life: float = alarm.HALF_LIFE, threshold: float = alarm.THRESHOLD) -> None:
         super().__init__()
         for name, value in (("half_life", half_life), ("threshold", threshold)):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:

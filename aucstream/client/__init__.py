@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 from aucstream.answers import (
     AucSummary,
     CalibrationSummary,
+    DriftSummary,
     Evaluation,
     ModelEvent,
     Predicted,
@@ -82,6 +83,7 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Description",
+    "DriftSummary",
     "Evaluation",
     "Example",
     "Expired",

@@ -237,9 +237,11 @@ class Calls:
                 while part := (yield Read()):
                     received = True
                     for event in reader.feed(part):
-                        if event.kind != "end":
+                        if event.kind == "message":
                             last_id = event.id
                             yield Emit(decode(ModelEvent, event.data.encode()))
+                        elif event.kind != "end":  # alarms: the numbers after them count them
+                            continue
                         elif '"deleted"' in event.data:
                             return
                         elif '"replaced"' in event.data:

@@ -15,6 +15,9 @@ from aucstream.kernels.jit import jit
 EXCESS, VARIANCE, LARGEST, QUIET = range(4)  # layout of the state; QUIET: rows in which no other alarm is given
 SIZE = 4
 
+HALF_LIFE = 300.0  # rows
+KEEP = 0.5 ** (1.0 / HALF_LIFE)
+THRESHOLD = 4.0  # standard deviations
 LEAST = 1e-6  # a probability enters no closer to 0 or 1
 
 

@@ -1,18 +1,24 @@
-"""Log loss and Brier score, summed row by row: the sums do not depend on how rows are cut into calls."""
+"""Log loss, Brier score and alarm, row by row: they do not depend on how rows are cut into calls."""
 
 from __future__ import annotations
 
 import math
 
+from aucstream.kernels.auc import alarm
 from aucstream.kernels.jit import jit
 
 LOG_LOSS, BRIER = range(2)  # layout of the sums
 LOG_FLOOR = 1e-15  # a probability enters the log loss at least this far from 0 and 1
 
+# Layout of the drift: the state of the alarm, its strength at the newest row, how many alarms there were, and the seq
+# and the strength of the last one. Whole numbers are exact up to 2 ** 53.
+STRENGTH, ALARMS, LAST_SEQ, LAST_STRENGTH = range(alarm.SIZE, alarm.SIZE + 4)
+DRIFT_SIZE = alarm.SIZE + 4
+
 
 @jit
-def judge_one(sums, sign, score, slope, intercept, prior):
-    """Add one row to `sums`; `prior` is the probability it was answered with, NaN: that of the calibration.
+def judge_one(sums, drift, seq, sign, score, slope, intercept, prior):
+    """Add one row to `sums` and `drift`; `prior` is the probability it was answered with, NaN: that of the calibration.
 
     Returns 1; 0, and adds nothing, where the score is not finite.
     """
@@ -29,13 +35,26 @@ def judge_one(sums, sign, score, slope, intercept, prior):
     of_label = p if sign > 0.0 else 1.0 - p
     sums[LOG_LOSS] -= math.log(max(of_label, LOG_FLOOR))
     sums[BRIER] += (1.0 - of_label) ** 2
+    alarm.observe_loss(drift, 0, alarm.KEEP, p, sign)
+    drift[STRENGTH] = alarm.strength(drift, 0)
+    if alarm.raised(drift, 0, alarm.THRESHOLD, alarm.HALF_LIFE):
+        drift[ALARMS] += 1.0
+        drift[LAST_SEQ] = seq
+        drift[LAST_STRENGTH] = drift[STRENGTH]
     return 1
 
 
 @jit
-def judge(sums, signs, scores, slope, intercept, prior):
-    """Add rows to `sums`, float64 (2,), in order; returns how many. `prior` is as in `judge_one`, or empty."""
+def judge(sums, drift, seq, signs, scores, slope, intercept, prior):
+    """Add rows to `sums`, float64 (2,), and `drift`, float64 (DRIFT_SIZE,), in order; returns how many.
+
+    seq : int
+        Of the first row; the others follow.
+    prior : float64 (n,) or (0,)
+        As in `judge_one`.
+    """
     judged = 0
     for i in range(signs.size):
-        judged += judge_one(sums, signs[i], scores[i], slope, intercept, prior[i] if prior.size else math.nan)
+        p = prior[i] if prior.size else math.nan
+        judged += judge_one(sums, drift, seq + i, signs[i], scores[i], slope, intercept, p)
     return judged

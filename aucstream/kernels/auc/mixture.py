@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from aucstream.kernels.auc.alarm import observe_loss, raised
+from aucstream.kernels.auc.alarm import HALF_LIFE, KEEP, THRESHOLD, observe_loss, raised
 from aucstream.kernels.auc.calibration import CUT, LEAST_CURVATURE, MEMORY, RIDGE, SLOPE_MAX, SLOPE_MIN, sigmoid
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import (
@@ -91,9 +91,6 @@ PLACED_LEAST = 20.0  # rows of each class
 LEAD_FROM, LEAD_TO = 0.001, 0.005  # lead of the local mixture between which its share grows from 1/2 to 1
 BENCH_KEEP = 0.5 ** (1.0 / 1000.0)
 RECENT_KEEP = 0.5 ** (1.0 / 1000.0)
-ALARM_HALF_LIFE = 300.0  # rows
-ALARM_KEEP = 0.5 ** (1.0 / ALARM_HALF_LIFE)
-ALARM = 4.0  # standard deviations
 FIRST_ALARM = 300.0  # row
 COUNTED = 200.0  # rows after which the intercept alone follows the base rate
 TINY = 1e-12
@@ -352,7 +349,7 @@ def learn_row(
     if scalars[JUDGED] < scalars[TO_JUDGE]:
         _judge(members, reference, scalars, x, y, weight)
     _place(recent, scalars, y, local, 0.5 * (local + other))
-    observe_loss(scalars, EXCESS, ALARM_KEEP, sigmoid(calibrated(ledger, score)), y)
+    observe_loss(scalars, EXCESS, KEEP, sigmoid(calibrated(ledger, score)), y)
     for j in range(m):
         if members[j, ACTIVE] > 0.0:
             p = sigmoid(calibrated(lines[j], x[j]))
@@ -371,7 +368,7 @@ def learn_row(
     ledger[ROWS] += 1.0
     own = 1 if y > 0.0 else 0
     ledger[POSITIVES] += own
-    if ledger[ROWS] >= FIRST_ALARM and raised(scalars, EXCESS, ALARM, ALARM_HALF_LIFE):
+    if ledger[ROWS] >= FIRST_ALARM and raised(scalars, EXCESS, THRESHOLD, HALF_LIFE):
         scalars[ALARMS] += 1.0
         scalars[LAST_ALARM] = ledger[ROWS]
         scalars[WAKE] = 1.0

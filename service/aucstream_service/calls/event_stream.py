@@ -1,7 +1,7 @@
-"""Server-Sent Events of a model: its numbers, when they have changed, at a bounded rate.
+"""Server-Sent Events of a model: its numbers, when they have changed, at a bounded rate, and its alarms.
 
-A stream holds no queue: at each tick it sends the newest numbers or nothing, so that a slow reader
-misses numbers between, and one that does not read at all is dropped.
+A stream holds no queue: at each tick it sends the newest alarm and the newest numbers or nothing, so that a slow
+reader misses numbers between, and one that does not read at all is dropped.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class EventStream(Response):
         self._streams = streams
         self._model = model
         self._seen = seen
+        self._noted = model.seq if seen is None else min(seen, model.seq)  # alarms after this seq are news
         self._admitted = admitted
         self._left = False
         streams.enter(self)
@@ -118,8 +119,20 @@ class EventStream(Response):
         if self._over() is None and not self._left:
             self._seen = model.seq
             data = _encode(numbers(model))
-            await self._send(send, _part(b"id: %d\ndata: %s\n\n" % (model.seq, data)))
+            alarm = self._alarm()
+            if alarm is not None:  # without an id: who is cut off before the numbers gets it again
+                await self._send(send, _part(b"event: alarm\ndata: %s\n\n" % _encode(alarm)))
+            await self._send(send, _part(b"id: %d\ndata: %s\n\n" % (self._seen, data)))
             await self._wait(1.0 / settings.events_per_second)
+
+    def _alarm(self) -> dict[str, Any] | None:
+        """Return the newest alarm, once."""
+        model, noted = self._model, self._noted
+        self._noted = model.seq
+        last = model.evaluation.last_alarm
+        if last is None or last[0] <= noted:
+            return None
+        return {"name": model.name, "seq": last[0], "strength": last[1], "alarms": model.evaluation.alarms}
 
     def _over(self) -> bytes | None:
         """Return why the stream must end, None while it goes on."""
@@ -156,6 +169,7 @@ def numbers(model: Model) -> dict[str, Any]:
         **{name: description[name] for name in ("name", "seq", "examples", "positives", "pending", "last_event_at")},
         "window": evaluation["window"],
         "total": evaluation["total"],
+        "drift": evaluation["drift"],
     }
 
 

@@ -204,6 +204,19 @@ class ServiceCollector(Collector):
             label,
             total(lambda m: m.snapshot_failures),
         )
+        calibrated = [model for model in models if model.calibrated]
+        yield _gauge(
+            "aucstream_model_drift_strength",
+            "Standard deviations by which log loss exceeds what the probabilities expect.",
+            label,
+            [((model.name,), model.evaluation.describe_drift()["strength"]) for model in calibrated],
+        )
+        yield _counter(
+            "aucstream_model_drift_alarms",
+            "Changes of the stream that were noticed.",
+            label,
+            [((model.name,), model.evaluation.alarms) for model in calibrated],
+        )
         yield from self._evaluations(models)
 
     def _evaluations(self, models: list[Model]) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Evaluation of a model's scores: AUC over a window and in all, log loss and Brier score.
+"""Evaluation of a model's scores: AUC over a window and in all, log loss, Brier score, and the alarm of drift.
 
 Everything here is a function of the rows in order, however they were cut into calls, so that a
 replay gives the same numbers to the last bit.
@@ -22,7 +22,7 @@ from aucstream_service.journal.row_batch import Numbers
 Arrays = dict[str, NDArray[Any]]
 
 _NONE = np.empty(0)
-_JUDGE_ONE = RowCall(judging.judge_one, *[float] * 5)
+_JUDGE_ONE = RowCall(judging.judge_one, int, *[float] * 5)
 
 
 def finite(value: float) -> float | None:
@@ -40,6 +40,7 @@ class Evaluation:
         self.examples = 0
         self.sums = np.zeros(2)  # of log loss and Brier score
         self.judged = 0  # rows in these sums
+        self.drift = np.zeros(judging.DRIFT_SIZE)
 
     def rank(self, signs: Numbers, scores: Numbers) -> None:
         """Take rows with finite scores into the AUCs: both lists, or both arrays that nobody changes any more."""
@@ -54,31 +55,52 @@ class Evaluation:
 
     def judge(
         self,
+        seq: int,
         signs: Numbers,
         scores: Numbers,
         line: tuple[float, float] | None,
         priors: Sequence[float | None] | None = None,
     ) -> None:
-        """Take rows into log loss and Brier score, but for those whose score is not finite.
+        """Take rows into log loss, Brier score and alarm, but for those whose score is not finite.
 
-        `line` is slope and intercept of the calibration before them. `priors` are the probabilities of rows that were
+        `seq` is that of the first row, the others follow. `line` is slope and intercept of the calibration before them. `priors` are the probabilities of rows that were
         predicted before: those are judged by what was answered then. One a row (None: not predicted), or none at all.
         """
         slope, intercept = line if line is not None else (0.0, 0.0)
         if len(signs) == 1:
             first = priors[0] if priors is not None else None
             prior = math.nan if first is None else first
-            self.judged += _JUDGE_ONE.dense(self.sums, signs[0], scores[0], slope, intercept, prior)
+            self.judged += _JUDGE_ONE.dense(self.sums, self.drift, seq, signs[0], scores[0], slope, intercept, prior)
         else:
             each = _NONE if priors is None else np.array(priors, dtype=np.float64)  # None: NaN
-            self.judged += judging.judge(self.sums, np.asarray(signs), np.asarray(scores), slope, intercept, each)
+            self.judged += judging.judge(
+                self.sums, self.drift, seq, np.asarray(signs), np.asarray(scores), slope, intercept, each
+            )
+
+    @property
+    def alarms(self) -> int:
+        """How often the stream has changed, as far as was noticed."""
+        return int(self.drift[judging.ALARMS])
+
+    @property
+    def last_alarm(self) -> tuple[int, float] | None:
+        """The seq and the strength of the last alarm."""
+        return (int(self.drift[judging.LAST_SEQ]), self.drift.item(judging.LAST_STRENGTH)) if self.alarms else None
+
+    def describe_drift(self) -> dict[str, Any]:
+        """Return what GET evaluation says of drift where there are probabilities."""
+        return {
+            "strength": self.drift.item(judging.STRENGTH),
+            "last_alarm_seq": int(self.drift[judging.LAST_SEQ]) or None,
+            "alarms": self.alarms,
+        }
 
     def auc(self) -> float | None:
         """Return the AUC over the window, None until both classes are in it."""
         return finite(self.window.get())
 
-    def describe(self, calibration: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the answer of GET evaluation."""
+    def describe(self, calibration: tuple[float, float] | None, *, calibrated: bool) -> dict[str, Any]:
+        """Return the answer of GET evaluation; `calibration` is None before both classes were seen, too."""
         slope, intercept = calibration if calibration is not None else (None, None)
         return {
             "window": {"size": self.size, **_summary(self.window)},
@@ -89,6 +111,7 @@ class Evaluation:
                 "log_loss": self.sums.item(judging.LOG_LOSS) / self.judged if self.judged else None,
                 "brier": self.sums.item(judging.BRIER) / self.judged if self.judged else None,
             },
+            "drift": self.describe_drift() if calibrated else None,
         }
 
     def roc(self) -> dict[str, Any]:
@@ -112,6 +135,7 @@ class Evaluation:
             metric_arrays, meta[name] = metric.state_dict()
             arrays.update({f"{name}.{key}": value for key, value in metric_arrays.items()})
         arrays["sums"] = self.sums.copy()
+        arrays["drift"] = self.drift.copy()
         return arrays, meta
 
     @classmethod
@@ -125,6 +149,8 @@ class Evaluation:
             evaluation.examples = int(meta["examples"])
             evaluation.judged = int(meta["judged"])
             evaluation.sums = np.array(arrays["sums"], dtype=np.float64).reshape(2)
+            drift = arrays.get("drift", np.zeros(judging.DRIFT_SIZE))  # earlier versions had none
+            evaluation.drift = np.array(drift, dtype=np.float64).reshape(judging.DRIFT_SIZE)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadSnapshot):
                 raise

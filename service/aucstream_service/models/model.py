@@ -154,7 +154,7 @@ class Model:
             part = slice(stop, min(stop + self._room, len(queued)))
             scores[part] = self._learn_part(queued.rows, signs, part)
             if self.calibrated:
-                self.evaluation.judge(signs[part], scores[part], self._line)
+                self.evaluation.judge(self.seq + 1, signs[part], scores[part], self._line)
             self._advance(part.stop - stop)
             stop = part.stop
         signs, scores = signs[start:stop], scores[start:stop]
@@ -202,20 +202,13 @@ class Model:
         if skipped:
             self.counts.refuse("non-finite-step", skipped)
             rows = [row for row, is_finite in enumerate(finite) if is_finite]
-            self._judge(
-                [signs[row] for row in rows],
-                [scores[row] for row in rows],
-                None if priors is None else [priors[row] for row in rows],
-            )
+            self.evaluation.rank([signs[row] for row in rows], [scores[row] for row in rows])
         else:
-            self._judge(signs, scores, priors)
-        return scores, skipped > 0
-
-    def _judge(self, signs: list[float], scores: list[float], priors: list[PriorPrediction] | None) -> None:
-        self.evaluation.rank(signs, scores)
+            self.evaluation.rank(signs, scores)
         if self.calibrated:
             probabilities = None if priors is None else [None if prior is None else prior[1] for prior in priors]
-            self.evaluation.judge(signs, scores, self._line, probabilities)
+            self.evaluation.judge(self.seq + 1, signs, scores, self._line, probabilities)
+        return scores, skipped > 0
 
     def _advance(self, rows: int) -> None:
         self.seq += rows
@@ -348,7 +341,7 @@ class Model:
     def summarise(self) -> dict[str, Any]:
         """Return the answer of GET evaluation; made anew (2 ms) only when events came."""
         if self.summary is None or self.summary_due:
-            self.summary = self.evaluation.describe(self.pipeline.engine.calibration_line)
+            self.summary = self.evaluation.describe(self.pipeline.engine.calibration_line, calibrated=self.calibrated)
             self._summary_seq = self.seq
             self.summary_at = time.monotonic()
         return self.summary

@@ -54,8 +54,8 @@ def warm_up(spec: ModelSpec) -> None:
             count = int(4 * times)
             sample = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
             evaluation.rank(*sample)
-            evaluation.judge(*sample, pipeline.engine.calibration_line)
-            evaluation.describe(None)
+            evaluation.judge(1, *sample, pipeline.engine.calibration_line)
+            evaluation.describe(None, calibrated=True)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())
 

@@ -344,6 +344,20 @@ def test_where_nothing_listens(make: Any) -> None:
         assert failed.value.id
 
 
+def test_alarms_are_in_evaluation_and_in_the_numbers_of_events(direct: Any, local: Local, model: str) -> None:
+    bodies = [(body["features"], body["label"]) for body in rows(900, positives=0.4)]
+    direct.learn_many(model, bodies)
+    events = direct.events(model)
+    before = next(events).drift
+    assert before == direct.evaluation(model).drift
+    direct.learn_many(model, [(features, not label) for features, label in bodies[:200]])
+    drift = direct.evaluation(model).drift
+    assert drift.alarms == before.alarms + 1
+    assert 900 < drift.last_alarm_seq <= 1_100
+    assert next(event for event in events if event.seq == 1_100).drift == drift
+    events.close()
+
+
 def test_events_come_until_the_model_is_gone(direct: Any, local: Local, model: str) -> None:
     direct.learn_many(model, pairs(50))
     events = direct.events(model)

@@ -86,6 +86,44 @@ def test_a_stream_tells_the_newest_numbers_at_a_bounded_rate(local: Local) -> No
     local.http.delete("/v1/models/told")
 
 
+def test_an_alarm_comes_before_the_numbers_that_count_it(local: Local) -> None:
+    local.create("turned")
+    bodies = rows(900, positives=0.4)
+    turned = [{**body, "label": not body["label"]} for body in bodies]
+    local.post("turned", "learn-many", bodies)
+    before = local.evaluation("turned")["drift"]
+    with opened(local, "turned") as answer:
+        received = events(answer)
+        first = [next(received) for _ in range(2)]
+        assert [sorted(event) for event in first] == [["retry"], ["data", "id"]]
+        local.post("turned", "learn-many", turned[:200])
+        drift = local.evaluation("turned")["drift"]
+        assert drift["alarms"] == before["alarms"] + 1
+        event = next(event for event in received if event.get("event") == "alarm")
+        assert "id" not in event
+        alarm = json.loads(event["data"])
+        assert alarm.pop("strength") > 4.0
+        assert alarm == {"name": "turned", "seq": drift["last_alarm_seq"], "alarms": drift["alarms"]}
+        assert 900 < alarm["seq"] <= 1_100
+        numbers = next(event for event in received if "id" in event)
+        assert (numbers["id"], json.loads(numbers["data"])["drift"]) == ("1100", drift)
+        local.learn("turned", {"a": 1.0}, 1)
+        assert "event" not in next(event for event in received if "data" in event)  # told once
+    for last, kinds in (("900", ["alarm", "message"]), (str(drift["last_alarm_seq"]), ["message"])):
+        with opened(local, "turned", **{"Last-Event-ID": last}) as answer:
+            received = events(answer)
+            next(received)
+            assert [next(received).get("event", "message") for _ in kinds] == kinds
+    samples = local.http.get("/metrics").text
+    assert f'aucstream_model_drift_alarms_total{{model="turned"}} {float(drift["alarms"])}' in samples
+    strength = local.evaluation("turned")["drift"]["strength"]
+    assert f'aucstream_model_drift_strength{{model="turned"}} {strength}' in samples
+    local.create("mute", calibration="none")
+    assert 'drift_strength{model="mute"}' not in local.http.get("/metrics").text
+    for name in ("turned", "mute"):
+        local.http.delete(f"/v1/models/{name}")
+
+
 def test_a_stream_ends_with_its_model_and_streams_are_limited(local: Local) -> None:
     local.create("doomed")
     snapshot = local.http.get("/v1/models/doomed/snapshot").content
