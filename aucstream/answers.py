@@ -160,6 +160,17 @@ class DriftSummary(Answer, frozen=True):
     alarms: Annotated[int, schema("how many there were: a strength above 4", 0, minimum=0)]
 
 
+class Member(Answer, frozen=True):
+    """What a member of an `auto` model is worth at present."""
+
+    name: Annotated[str, schema("SCALER/LEARNER, with parameters that are no defaults", "standard+l2/ftrl")]
+    local_weight: Annotated[float, schema("by the log loss of the rows so far", 0.3, minimum=0, maximum=1)]
+    global_weight: Annotated[float, schema("by how it ranks new rows among old ones", 0.2, minimum=0, maximum=1)]
+    auc: Annotated[float, schema("fading, on rows after the member was copied", 0.84, minimum=0, maximum=1)]
+    cost: Annotated[float, schema("of a row, in rows of PSAM", 0.3)]
+    resting_since: Annotated[int | None, schema("the example after which it rests; null where it learns", None)]
+
+
 class Evaluation(Answer, frozen=True):
     """Running evaluation of the scores given before each update."""
 
@@ -167,6 +178,7 @@ class Evaluation(Answer, frozen=True):
     total: AucSummary
     calibration: CalibrationSummary
     drift: Annotated[DriftSummary | None, schema("null where calibration is none")]
+    members: Annotated[tuple[Member, ...] | None, schema("of an `auto` model; null for others")]
 
 
 class Roc(Answer, frozen=True):

@@ -145,6 +145,9 @@ def candidates_of(text: str) -> tuple[Candidate, ...]:
     if text in PORTFOLIOS:
         return PORTFOLIOS[text]
     members = tuple(map(candidate_of, text.split()))
+    names = [member.name for member in members]
+    if len(set(names)) < len(names):
+        raise InvalidParams("Auto.portfolio", "each member once", next(n for n in names if names.count(n) > 1))
     if not members:
         raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
     return members

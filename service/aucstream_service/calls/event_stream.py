@@ -1,6 +1,6 @@
-"""Server-Sent Events of a model: its numbers, when they have changed, at a bounded rate, and its alarms.
+"""Server-Sent Events of a model: its numbers, when they have changed, at a bounded rate, its alarms, and which members of it rest.
 
-A stream holds no queue: at each tick it sends the newest alarm and the newest numbers or nothing, so that a slow
+A stream holds no queue: at each tick it sends what is new of alarm, members and numbers or nothing, so that a slow
 reader misses numbers between, and one that does not read at all is dropped.
 """
 
@@ -83,6 +83,7 @@ class EventStream(Response):
         self._noted = model.seq if seen is None else min(seen, model.seq)  # alarms after this seq are news
         self._admitted = admitted
         self._left = False
+        self._resting = _resting(model)
         streams.enter(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,9 +120,11 @@ class EventStream(Response):
         if self._over() is None and not self._left:
             self._seen = model.seq
             data = _encode(numbers(model))
-            alarm = self._alarm()
-            if alarm is not None:  # without an id: who is cut off before the numbers gets it again
-                await self._send(send, _part(b"event: alarm\ndata: %s\n\n" % _encode(alarm)))
+            # Without an id: who is cut off before the numbers gets an alarm again.
+            news = [(b"alarm", self._alarm()), *((b"member", change) for change in self._changes())]
+            for kind, item in news:
+                if item is not None:
+                    await self._send(send, _part(b"event: %s\ndata: %s\n\n" % (kind, _encode(item))))
             await self._send(send, _part(b"id: %d\ndata: %s\n\n" % (self._seen, data)))
             await self._wait(1.0 / settings.events_per_second)
 
@@ -133,6 +136,16 @@ class EventStream(Response):
         if last is None or last[0] <= noted:
             return None
         return {"name": model.name, "seq": last[0], "strength": last[1], "alarms": model.evaluation.alarms}
+
+    def _changes(self) -> list[dict[str, Any]]:
+        """Return which members began to rest, or learn again, since this was asked."""
+        before, self._resting = self._resting, _resting(self._model)
+        model = {"name": self._model.name, "seq": self._model.seq}
+        return [
+            {**model, "member": member, "resting": resting}
+            for member, resting in self._resting.items()
+            if before.get(member, False) != resting
+        ]
 
     def _over(self) -> bytes | None:
         """Return why the stream must end, None while it goes on."""
@@ -159,6 +172,11 @@ class EventStream(Response):
             continue
         self._left = True
         self.wake.set()
+
+
+def _resting(model: Model) -> dict[str, bool]:
+    """Return whether each member of an `auto` model rests."""
+    return {member["name"]: member["resting_since"] is not None for member in model.members or ()}
 
 
 def numbers(model: Model) -> dict[str, Any]:

@@ -234,6 +234,30 @@ class ServiceCollector(Collector):
         yield _gauge("aucstream_model_auc_high", "Upper end of its 95 % interval.", over, each("auc_high"))
         yield _gauge("aucstream_model_auc_examples", "Rows behind the AUC.", over, each("examples"))
         yield _gauge("aucstream_model_auc_positives", "Positive rows behind the AUC.", over, each("positives"))
+        members = [(name, member) for name, summary in summaries for member in summary["members"] or ()]
+        yield _gauge(
+            "aucstream_model_member_weight",
+            "Share of a member of an auto model in the local and in the global mixture.",
+            ("model", "member", "mixture"),
+            [
+                ((name, member["name"], mixture), member[f"{mixture}_weight"])
+                for name, member in members
+                for mixture in ("local", "global")
+            ],
+        )
+        label: Labels = ("model", "member")
+        yield _gauge(
+            "aucstream_model_member_auc",
+            "Fading AUC of a member of an auto model.",
+            label,
+            [((name, member["name"]), member["auc"]) for name, member in members],
+        )
+        yield _gauge(
+            "aucstream_model_member_resting",
+            "1: the member rests, and learns again after an alarm.",
+            label,
+            [((name, member["name"]), member["resting_since"] is not None) for name, member in members],
+        )
 
     @staticmethod
     def _summarise(models: list[Model]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucstream import __version__
+from aucstream import Auto, __version__
 from aucstream.block import Floats
 from aucstream.errors import BadSnapshot, Description
 from aucstream.features.columns import together
@@ -334,6 +334,12 @@ class Model:
         }
 
     @property
+    def members(self) -> list[dict[str, Any]] | None:
+        """What each member of an `auto` model is worth at present; None for another model."""
+        learner = self.pipeline.learner
+        return learner.members if isinstance(learner, Auto) else None
+
+    @property
     def summary_due(self) -> bool:
         """Whether events came after the newest summary."""
         return self._summary_seq != self.seq
@@ -341,7 +347,9 @@ class Model:
     def summarise(self) -> dict[str, Any]:
         """Return the answer of GET evaluation; made anew (2 ms) only when events came."""
         if self.summary is None or self.summary_due:
-            self.summary = self.evaluation.describe(self.pipeline.engine.calibration_line, calibrated=self.calibrated)
+            line = self.pipeline.engine.calibration_line
+            evaluation = self.evaluation.describe(line, calibrated=self.calibrated)
+            self.summary = {**evaluation, "members": self.members}
             self._summary_seq = self.seq
             self.summary_at = time.monotonic()
         return self.summary

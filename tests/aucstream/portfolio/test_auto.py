@@ -215,6 +215,11 @@ def test_a_parameter_of_a_member_is_checked(text):
         Auto(portfolio=text)
 
 
+def test_a_member_that_is_named_twice_is_refused():
+    with pytest.raises(InvalidParams, match="Auto.portfolio: expected each member once, got 'l2/psam'"):
+        Auto(portfolio="l2/psam auto/psam l2/psam")
+
+
 def test_a_portfolio_is_named_by_its_members():
     X, y = stream(300)
     text = "standard+l2/ftrl auto/psam(capacity=20;fresh=3) auto@500/solam none/jointforest"

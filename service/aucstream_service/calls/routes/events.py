@@ -29,12 +29,14 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
             "AUC and counts as they change (Server-Sent Events)",
             {200: ("The stream", {KIND: {"schema": {"type": "string"}, "example": EXAMPLE}})},
             "model-not-found model-faulted too-many-streams",
-            description="An event holds the newest numbers, with their `seq` as its id. Before it comes "
-            '`event: alarm` with `{"name", "seq", "strength", "alarms"}` where an alarm of drift was given since the event '
-            "before, or since `Last-Event-ID`: the newest one, and how many there were in all. Events come when the model learns, at most "
-            "`--events-per-second`; between them comments show that the stream is alive. A reader that comes back with "
-            "`Last-Event-ID` gets the next event when the numbers change. The stream ends with "
-            '`event: end` and `{"reason": "deleted" | "replaced" | "revoked" | "stopping"}`. The service drops a reader that does not read.',
+            description="An event holds the newest numbers, with their `seq` as its id. Events come when the model learns, at "
+            "most `--events-per-second`; between them comments show that the stream is alive. A reader that comes back with "
+            "`Last-Event-ID` gets the next event when the numbers change. Where an alarm of drift was given since the event "
+            "before, or since `Last-Event-ID`, `event: alarm` comes first: `seq` and `strength` of the newest one, and `alarms`, "
+            "how many there were in all. For each member of an `auto` model that rests or learns again since the stream was "
+            "opened, `event: member` comes with `member` and `resting`. The stream ends with "
+            '`event: end` and `{"reason": "deleted" | "replaced" | "revoked" | "stopping"}`. The service drops a reader that '
+            "does not read.",
         ),
     )
     async def events(name: str, request: Request) -> Response:
