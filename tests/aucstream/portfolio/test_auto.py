@@ -216,7 +216,7 @@ def test_a_parameter_of_a_member_is_checked(text):
 
 
 def test_a_member_that_is_named_twice_is_refused():
-    with pytest.raises(InvalidParams, match="Auto.portfolio: expected each member once, got 'l2/psam'"):
+    with pytest.raises(InvalidParams, match=r"Auto.portfolio: expected each member once, got 'l2/psam'"):
         Auto(portfolio="l2/psam auto/psam l2/psam")
 
 
