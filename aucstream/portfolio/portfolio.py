@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +64,8 @@ class Candidate:
     def stages(self, encoder: Encoder, seed: int) -> Stages:
         """Return a new model of this member, whose columns are those of `encoder`."""
         params = self.params
-        if "seed" in learner_class(self.algorithm)._parameters:
-            params = {"seed": seed, **params}
+        if "seed" in learner_class(self.algorithm)._parameters and params.get("seed") is None:
+            params = {**params, "seed": seed}  # one that it drew would be another after each start
         is_open = self.scaler.startswith("auto")  # until the form of the first rows is known
         resolved = None if is_open else self.scaler
         scaling = scaling_of(resolve_auto(Form.NAMED, self.scaler) if is_open else self.scaler)
@@ -107,23 +108,8 @@ NEWEST = "2026"
 _MEMBER = re.compile(r"(?P<scaler>[^/\s]+)/(?P<algorithm>\w+)(?:\((?P<params>[^()]*)\))?")
 
 
-def candidate_of(text: str) -> Candidate:
-    """Return the member that SCALER/LEARNER or SCALER/LEARNER(param=value;param=value) names.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Candidate
-        Of cost 1.
-
-    Raises
-    ------
-    InvalidParams
-        A name, a parameter or a value is none.
-    """
+def _candidate_of(text: str) -> Candidate:
+    """Return the member that SCALER/LEARNER or SCALER/LEARNER(param=value;param=value) names; its cost is 1."""
     found = _MEMBER.fullmatch(text)
     scaler, algorithm = (found["scaler"], found["algorithm"]) if found else ("", "")
     if not is_scaling(scaler) or algorithm not in LEARNERS or algorithm == "auto":
@@ -135,19 +121,41 @@ def candidate_of(text: str) -> Candidate:
             params[name.strip()] = json.loads(value)
         except ValueError:
             params[name.strip()] = value.strip()
-    candidate = _candidate(scaler, algorithm, 1.0, **params)
-    candidate.stages(Vocabulary(), 0)  # raises where a parameter is out of its range
-    return candidate
+    return _candidate(scaler, algorithm, 1.0, **params)
+
+
+def candidates_named(text: str) -> tuple[Candidate, ...]:
+    """Return the members of a portfolio; the values of their parameters are not checked.
+
+    Parameters
+    ----------
+    text : str
+        The name of a portfolio, or members between spaces.
+
+    Returns
+    -------
+    tuple of Candidate
+
+    Raises
+    ------
+    InvalidParams
+        A portfolio, a scaling or a learner of that name is none, or a member comes twice.
+    """
+    if text in PORTFOLIOS:
+        return PORTFOLIOS[text]
+    members = tuple(map(_candidate_of, text.split()))
+    counts = Counter(member.name for member in members)
+    if len(counts) < len(members):
+        raise InvalidParams("Auto.portfolio", "each member once", counts.most_common(1)[0][0])
+    if not members:
+        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
+    return members
 
 
 def candidates_of(text: str) -> tuple[Candidate, ...]:
-    """Return the members of a portfolio: the name of one, or members between spaces."""
-    if text in PORTFOLIOS:
-        return PORTFOLIOS[text]
-    members = tuple(map(candidate_of, text.split()))
-    names = [member.name for member in members]
-    if len(set(names)) < len(names):
-        raise InvalidParams("Auto.portfolio", "each member once", next(n for n in names if names.count(n) > 1))
-    if not members:
-        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
+    """Return the members of a portfolio, or raise what `candidates_named` and their parameters raise."""
+    members = candidates_named(text)
+    if text not in PORTFOLIOS:
+        for member in members:
+            member.stages(Vocabulary(), 0)  # raises where a parameter is out of its range
     return members

@@ -83,6 +83,7 @@ class Settings(BaseSettings):
     max_directions: Count = Field(default=1_000, description="largest rank or sketch of a learner")
     max_trees: Count = Field(default=100, description="most trees of a forest")
     max_nodes: Count = Field(default=4_001, description="most nodes of a tree of a forest")
+    max_members: Count = Field(default=64, description="most members of an `auto` model's portfolio")
     max_cells: Count = Field(
         default=1 << 27, description="largest table of a learner's directions: the names it may learn times these"
     )

@@ -17,6 +17,7 @@ from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
 from aucstream.features.scaling.scaling import FIRST_RULES, RULES
 from aucstream.pipeline import PipelineSpec
+from aucstream.portfolio.portfolio import candidates_named
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.steps import ENCODERS
 from aucstream_service.bodies.decode_errors import DECODE_ERRORS, explained, refuse_twice
@@ -187,7 +188,9 @@ def _sizes(spec: ModelSpec, settings: Settings) -> Iterator[_Limit]:
     if learner is not None:
         yield from _declared("/params", learner, spec.params, settings)
         if spec.map is None:
-            yield from _tables(spec, rules_of(learner), settings)
+            yield from _tables(spec.params, spec.encoder, rules_of(learner), settings)
+        if spec.algorithm == "auto":
+            yield from _members(spec, settings)
     if map_ is not None:
         yield from _declared("/map", map_, spec.map or {}, settings)
         yield from _columns(map_, spec.map or {}, settings)
@@ -198,7 +201,7 @@ def _class_of(document: dict[str, Any], classes: Mapping[str, type]) -> type | N
     return classes.get(kind) if isinstance(kind, str) else None
 
 
-def _declared(pointer: str, cls: type, values: dict[str, Any], settings: Settings) -> Iterator[_Limit]:
+def _declared(pointer: str, cls: type, values: Mapping[str, Any], settings: Settings) -> Iterator[_Limit]:
     """Yield the sizes among the parameters of an encoder, a learner or a map."""
     limits: dict[SizeKind, str] = {
         "buffered rows": "max_buffer_rows",
@@ -219,7 +222,7 @@ def _declared(pointer: str, cls: type, values: dict[str, Any], settings: Setting
             yield f"{pointer}/{name}", values.get(name, default), most, kind.rpartition(" ")[2], limits[kind]
 
 
-def _counts(size: Size, values: dict[str, Any], rules: Mapping[str, Rule]) -> bool:
+def _counts(size: Size, values: Mapping[str, Any], rules: Mapping[str, Rule]) -> bool:
     """Return whether memory grows with a size under these parameters."""
     if size.where is None:
         return True
@@ -227,18 +230,36 @@ def _counts(size: Size, values: dict[str, Any], rules: Mapping[str, Rule]) -> bo
     return bool(values.get(name, rules[name].default) == value)
 
 
-def _tables(spec: ModelSpec, rules: Mapping[str, Rule], settings: Settings) -> Iterator[_Limit]:
+def _members(spec: ModelSpec, settings: Settings) -> Iterator[_Limit]:
+    """Yield the sizes that the members of a portfolio ask for, and how many there are."""
+    portfolio = spec.params.get("portfolio")
+    try:
+        members = candidates_named(portfolio) if isinstance(portfolio, str) else ()
+    except InvalidParams:  # `check_params` says so
+        return
+    pointer = "/params/portfolio"
+    yield pointer, len(members), settings.max_members, "members", "max_members"
+    for member in members:
+        learner = learner_class(member.algorithm)
+        for _, size, most, unit, setting in _declared(pointer, learner, member.params, settings):
+            yield pointer, size, most, f"{unit} in {member.algorithm}", setting
+        yield from _tables(member.params, spec.encoder, rules_of(learner), settings)
+
+
+def _tables(
+    params: Mapping[str, Any], encoder: Mapping[str, Any], rules: Mapping[str, Rule], settings: Settings
+) -> Iterator[_Limit]:
     """Yield the names that a learner may learn some directions of: their product is a table."""
     for name, rule in rules.items():
         size = rule.size
-        if size is None or size.kind != "directions" or not _counts(size, spec.params, rules):
+        if size is None or size.kind != "directions" or not _counts(size, params, rules):
             continue
-        directions = spec.params.get(name, rule.default)
+        directions = params.get(name, rule.default)
         if isinstance(directions, int) and directions >= 1:
             most = settings.max_cells // (size.numbers * directions)
             condition = f"with {name}={directions}"
-            bits = spec.encoder.get("bits")
-            names = spec.encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
+            bits = encoder.get("bits")
+            names = encoder.get("capacity", DEFAULT_CAPACITY) if bits is None else None
             yield "/encoder/capacity", names, most, f"names {condition}", "max_cells"
             yield "/encoder/bits", bits, most.bit_length() - 1, f"bits {condition}", "max_cells"
 

@@ -76,6 +76,7 @@ def check_params(spec: ModelSpec) -> None:
             elif where in ("encoder", "map"):
                 tokens = [where, name or got]
             else:
-                tokens = ["params", name if name in spec.params else got]
+                is_members = spec.algorithm == "auto" and where != "Auto"
+                tokens = ["params", "portfolio" if is_members else name if name in spec.params else got]
             error.path = "$" + "".join(f"[{json.dumps(token)}]" for token in tokens if token)
         raise

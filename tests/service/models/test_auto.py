@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
-from aucstream import Auto
+from aucstream import PSAM, Auto
 from aucstream_service.calls.event_stream import EventStream, Streams
-from tests.service.running import Direct
+from aucstream_service.journal.commands import ModelRecord
+from aucstream_service.models.model import Model
+from aucstream_service.models.spec import read_stored
+from tests.service.running import Direct, problem
 from tests.service.stream import rows
 
 
@@ -81,3 +89,94 @@ def test_members_that_rest_and_learn_again_are_told_once(direct: Direct) -> None
     awake = {change["member"]: change["resting"] for change in stream._changes()}
     assert awake == dict.fromkeys(resting, False)
     direct.http.delete("/v1/models/resting")
+
+
+def test_where_no_algorithm_is_named_it_is_auto(direct: Direct) -> None:
+    created = direct.http.put("/v1/models/plain", json={})
+    assert (created.status_code, created.json()["spec"]["algorithm"]) == (201, "auto")
+    assert direct.describe("plain")["spec"]["algorithm"] == "auto"
+    assert isinstance(direct.host.models["plain"].pipeline.learner, Auto)
+    again = direct.http.put("/v1/models/plain", json={"algorithm": "auto", "scaler": "auto"})
+    assert (again.status_code, again.headers["etag"]) == (200, created.headers["etag"])
+    problem(direct.http.put("/v1/models/plain", json={"algorithm": "psam"}), 409, "spec-conflict")
+    direct.http.delete("/v1/models/plain")
+
+
+@pytest.mark.parametrize(
+    ("spec", "pointer", "message"),
+    [
+        ({"map": {"kind": "randomfourier"}}, "/map", "expected a model without a feature map"),
+        ({"scaler": "standard"}, "/scaler", "expected no scaler in front of Auto"),
+        ({"scaler": "auto@300"}, "/scaler", "expected no scaler in front of Auto"),
+        ({"params": {"portfolio": "nothing"}}, "/params/portfolio", "expected "),
+        ({"params": {"portfolio": "l2/psam l2/psam"}}, "/params/portfolio", "expected each member once"),
+        ({"params": {"portfolio": "l2/psam(capacity=0)"}}, "/params/portfolio", "expected "),
+        (
+            {"params": {"portfolio": "l2/ftrl auto/psam(capacity=100000000)"}},
+            "/params/portfolio",
+            "expected at most 100000 rows in psam (--max-buffer-rows)",
+        ),
+        (
+            {"params": {"portfolio": " ".join(f"l2/ftrl(l1={k})" for k in range(65))}},
+            "/params/portfolio",
+            "expected at most 64 members (--max-members)",
+        ),
+        ({"params": {"cost": 0}}, "/params/cost", "expected a finite number > 0"),
+    ],
+)
+def test_what_auto_does_not_take_is_refused_with_its_place(
+    direct: Direct, spec: dict[str, Any], pointer: str, message: str
+) -> None:
+    for algorithm in ({}, {"algorithm": "auto"}):
+        document = problem(direct.http.put("/v1/models/none", json={**algorithm, **spec}), 422, "invalid-params")
+        (error,) = document["errors"]
+        assert error["pointer"] == pointer
+        assert error["message"].startswith(message), error
+    problem(direct.http.get("/v1/models/none"), 404, "model-not-found")
+
+
+def test_a_member_whose_seed_is_null_has_that_of_the_model(data_dir: Path) -> None:
+    service = Direct(data_dir)
+    service.create("m", algorithm="auto", seed=None, params={"portfolio": "auto/psam(seed=null) l2/ftrl"})
+    service.post("m", "learn-many", rows(400))
+    before = [service.score("m", body["features"]) for body in rows(20, seed=9)]
+    service.loop.run_until_complete(service.host.writer.stop())  # type: ignore[union-attr]
+    service.host.writer = None
+    service.stop()  # without a snapshot: the next start replays
+    again = Direct(data_dir)
+    assert again.host.replayed == 400
+    assert [again.score("m", body["features"]) for body in rows(20, seed=9)] == before
+    again.stop()
+
+
+def test_a_stored_model_keeps_the_defaults_of_its_creation(data_dir: Path) -> None:
+    service = Direct(data_dir)
+    for name, spec in {"auto": {}, "psam": {"algorithm": "psam"}, "older": {"algorithm": "psam"}}.items():
+        service.http.put(f"/v1/models/{name}", json=spec)
+    etags = {name: service.http.get(f"/v1/models/{name}").headers["etag"] for name in service.host.models}
+    described = {name: service.describe(name) for name in service.host.models}
+    service.stop()
+    with contextlib.closing(sqlite3.connect(data_dir / "journal.sqlite3")) as db, db:
+        texts = {name: json.loads(text) for name, text in db.execute("SELECT name, spec FROM models")}
+    assert texts["auto"]["algorithm"] == "auto"
+    assert texts["auto"]["defaults"] == {"portfolio": "2026", "cost": None}
+    assert texts["psam"]["defaults"]["capacity"] == PSAM().capacity
+
+    # what a version with other defaults would have stored, and one that stored none
+    texts["auto"]["defaults"] = {"portfolio": "l2/ftrl auto/psam", "cost": 3.0}
+    texts["psam"]["defaults"]["capacity"] = 7
+    del texts["older"]["defaults"], texts["older"]["rules"]
+    stored = {name: read_stored(json.dumps(text)) for name, text in texts.items()}
+    assert stored["auto"].pipeline(0).params == {"portfolio": "l2/ftrl auto/psam", "cost": 3.0}
+    assert (stored["psam"].pipeline(0).params["capacity"], stored["psam"].spec.params) == (7, {})
+    assert (stored["older"].defaults, stored["older"].rules) == ({}, 1)
+    for name, text in texts.items():
+        model = Model(ModelRecord(1, name, json.dumps(text), 0.0, 0, 0))
+        learner = model.pipeline.learner
+        assert (model.etag, model.describe()["spec"]) == (etags[name], described[name]["spec"])
+        if isinstance(learner, Auto):
+            assert [member["name"] for member in learner.members] == ["l2/ftrl", "auto/psam"]
+            assert learner.cost == 3.0
+        else:
+            assert isinstance(learner, PSAM)
+            assert learner.capacity == (7 if name == "psam" else PSAM().capacity)
