@@ -1,277 +1,196 @@
-"""Which learner suits which stream: every learner at its defaults on streams of different nature.
+"""Auto beside every learner, River and Vowpal Wabbit, on real and generated streams.
 
-    python benchmarks/quality/streams.py [--scenarios order,rare] [--systems solam,psam] [--orders 5] [--scale auto]
+    python benchmarks/quality/streams.py [--sets elec2,burst] [--orders own] [--systems auto,psam,peers] [--rows N]
                                  [--jobs N] [--out DIR]
+    python benchmarks/quality/streams.py --report [--out DIR]
 
-Each model is `Pipeline(AutoScale(), learner)`, what a user gets who says nothing, unless `--scale` names another
-scaling; River's scaled logistic regression stands beside them. AUC is on held-out rows after one pass, in percent,
-mean over the orders.
-Writes DIR/streams.md.
+A line of DIR/streams.csv is one system on one set in one order: AUC of what it said of each row before it learned it,
+over all rows, the first 300, the first 1,000 and the second half; AUC and log loss on held-out rows at the end; processor
+time a row; and the command that made it. A run replaces its own lines and leaves all others. `--report` makes the page and
+its picture from all lines. Without `--out` they are those of the repository.
+
+Groups of systems: learners (of aucstream, at their defaults behind the default scaling), others (River's scaled logistic
+regression and Hoeffding adaptive tree, Vowpal Wabbit with pairs), peers (56 settings of River's logistic regression and
+Vowpal Wabbit, on rows of which some are scaled by all rows to learn, so that they look ahead), slow (River's forests, on
+the first 3,000 rows unless `--rows` says another number, with Auto on the same rows).
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import fcntl
+import math
 import os
-import statistics
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 from benchmarks.quality.table_systems import one_thread
 
 one_thread()
 
 import numpy as np  # noqa: E402
-from scipy import sparse  # noqa: E402
 
-from benchmarks.quality.table_sets import Rows, Split, rows_of  # noqa: E402
+from benchmarks.quality import stream_report  # noqa: E402
+from benchmarks.quality.stream_sets import NAMES, ORDERS, absent, orders_of, stream_of  # noqa: E402
+from benchmarks.quality.stream_systems import GROUPS, SLOW, SURE, SYSTEMS, run, takes  # noqa: E402
 
-RIVER = "River scaled LR"
-PLAIN = "psam, plain running scaler"
-Stream = Callable[[int], Split]
-
-
-def _dense_or_sparse(X: Any) -> Any:
-    return X.toarray() if sparse.issparse(X) and X.shape[1] <= 100 else X
-
-
-def _files(*names: str) -> tuple[Rows, np.ndarray]:
-    return rows_of(names)
+SLOW_ROWS = 3000
+FIELDS = (
+    *("set", "order", "rows", "system", "auc", "auc_300", "auc_1000", "auc_half"),
+    *("held_auc", "held_log_loss", "us_row", "command"),
+)
+KEY = FIELDS[:4]
+Line = dict[str, str]
 
 
-def _cut(X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
-    return X[train], y[train], X[test], y[test]
-
-
-def shuffled(name: str) -> Stream:
-    """Return a file's rows in random order, 80 % to learn."""
-
-    def stream(order: int) -> Split:
-        X, y = _files(name)
-        rows = np.random.default_rng(order).permutation(y.size)
-        cut = round(0.8 * y.size)
-        return _cut(_dense_or_sparse(X), y, rows[:cut], rows[cut:])
-
-    return stream
-
-
-def in_time(name: str) -> Stream:
-    """Return a file's rows as they come: the first 80 % to learn, the last 20 % to test."""
-
-    def stream(order: int) -> Split:
-        X, y = _files(name)
-        cut = round(0.8 * y.size)
-        return _cut(_dense_or_sparse(X), y, np.arange(cut), np.arange(cut, y.size))
-
-    return stream
-
-
-def official(name: str, test: str, *, order_kept: bool) -> Stream:
-    """Return a training file, in file order or shuffled, and its test file."""
-
-    def stream(order: int) -> Split:
-        X, y = _files(name)
-        test_X, test_y = _files(test)
-        width = max(X.shape[1], test_X.shape[1])
-        X, test_X = (sparse.csr_array((p.data, p.indices, p.indptr), shape=(p.shape[0], width)) for p in (X, test_X))
-        rows = np.arange(y.size) if order_kept else np.random.default_rng(order).permutation(y.size)
-        return X[rows], y[rows], test_X, test_y
-
-    return stream
-
-
-def rare(share: float) -> Stream:
-    """Return a9a with positives thinned to `share` of the rows learned; the official test part."""
-
-    def stream(order: int) -> Split:
-        X, y, test_X, test_y = official("a9a.svm.gz", "a9a.t.svm.gz", order_kept=False)(order)
-        positive = np.flatnonzero(y > 0)
-        negative = np.flatnonzero(y < 0)
-        thinned = positive[: round(share / (1.0 - share) * negative.size)]
-        rows = np.sort(np.concatenate([thinned, negative]))
-        return X[rows], y[rows], test_X, test_y
-
-    return stream
-
-
-def first(rows: int, source: Stream) -> Stream:
-    """Return only the first rows of a stream to learn."""
-
-    def stream(order: int) -> Split:
-        X, y, test_X, test_y = source(order)
-        return X[:rows], y[:rows], test_X, test_y
-
-    return stream
-
-
-def wide(d: int = 2000, n: int = 20_000, nnz: int = 30, p: float = 0.1) -> Stream:
-    """Return rows with `nnz` of `d` columns, frequent ones first; the labels from a dense linear score."""
-
-    def stream(order: int) -> Split:
-        random = np.random.default_rng(order)
-        likely = 1.0 / (1.0 + np.arange(d))
-        columns = np.stack([random.choice(d, nnz, replace=False, p=likely / likely.sum()) for _ in range(n)])
-        values = random.normal(size=(n, nnz))
-        X = sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * nnz + 1, nnz)), shape=(n, d))
-        X.sort_indices()
-        score = X @ random.normal(size=d) / np.sqrt(nnz) + 0.5 * random.normal(size=n)
-        y = np.where(score > np.quantile(score, 1.0 - p), 1.0, -1.0)
-        return _cut(X, y, np.arange(0, 16_000), np.arange(16_000, n))
-
-    return stream
-
-
-def wandering(*, as_it_comes: bool, n: int = 12_000, d: int = 12) -> Stream:
-    """Return labels independent of time and columns that are slow random walks; a stationary test part."""
-
-    def stream(order: int) -> Split:
-        random = np.random.default_rng(order)
-        effect = random.normal(size=d) * 1.5
-        y = np.where(random.random(n) < 0.3, 1.0, -1.0)
-        walk = np.cumsum(random.normal(size=(n, d)), axis=0) * 0.2
-        X = walk + random.normal(size=(n, d)) + np.outer(y > 0, effect)
-        test_y = np.where(random.random(4000) < 0.3, 1.0, -1.0)
-        test_X = walk[random.integers(n, size=4000)] + random.normal(size=(4000, d)) + np.outer(test_y > 0, effect)
-        rows = np.arange(n) if as_it_comes else random.permutation(n)
-        return X[rows], y[rows], test_X, test_y
-
-    return stream
-
-
-SCENARIOS: dict[str, dict[str, Stream]] = {
-    "order": {
-        "elec2 shuffled": shuffled("elec2.svm.gz"),
-        "elec2 in time": in_time("elec2.svm.gz"),
-        "bank_full shuffled": shuffled("bank_full.svm.gz"),
-        "bank_full in time": in_time("bank_full.svm.gz"),
-        "w7a shuffled": official("w7a.svm.gz", "w7a.t.svm.gz", order_kept=False),
-        "w7a in file order": official("w7a.svm.gz", "w7a.t.svm.gz", order_kept=True),
-        "wandering shuffled": wandering(as_it_comes=False),
-        "wandering as it comes": wandering(as_it_comes=True),
-    },
-    "rare": {
-        "a9a, 24 % positive": official("a9a.svm.gz", "a9a.t.svm.gz", order_kept=False),
-        "a9a, 3 %": rare(0.03),
-        "a9a, 1 %": rare(0.01),
-        "a9a, 0.3 %": rare(0.003),
-    },
-    "wide": {"farm_ads": shuffled("farm_ads.svm.gz"), "2,000 columns, 30 a row": wide()},
-    "few": {
-        "german, 100 rows": first(100, shuffled("german.numer_scale.svm.gz")),
-        "german, 800 rows": shuffled("german.numer_scale.svm.gz"),
-        "diabetes, 614 rows": shuffled("diabetes_scale.svm.gz"),
-        "a9a, 300 rows": first(300, official("a9a.svm.gz", "a9a.t.svm.gz", order_kept=False)),
-        "a9a, 3,000 rows": first(3000, official("a9a.svm.gz", "a9a.t.svm.gz", order_kept=False)),
-    },
-}
-TITLES = {
-    "order": "Shuffled against natural order",
-    "rare": "Rare positives",
-    "wide": "High-dimensional sparse rows",
-    "few": "Few rows",
-}
-ONE_ORDER = ("elec2 in time", "bank_full in time", "w7a in file order")  # there is only one
-
-
-@lru_cache(maxsize=2)
-def stream_of(scenario: str, name: str, order: int) -> Split:
-    """Return one stream."""
-    return SCENARIOS[scenario][name](order)
-
-
-def measure(scenario: str, name: str, order: int, system: str, scale: str) -> float:
-    """Return the AUC on held-out rows."""
-    from aucstream import Pipeline
-    from aucstream.metrics.exact import area
-    from aucstream.registry import make
-    from aucstream.steps import steps_of
-
-    X, y, test_X, test_y = stream_of(scenario, name, order)
-    if system == RIVER:
-        return area(test_y, _river(X, y, test_X)).auc
-    if system == PLAIN:
-        rows, test_rows = _plainly_scaled(_dense_or_sparse(X), _dense_or_sparse(test_X))
-        return area(test_y, make("psam", {}).partial_fit(rows, y).decision_function(test_rows)).auc
-    model = Pipeline(*steps_of(scale), make(system, {}))
+def measure(name: str, order: str, rows: int | None, system: str) -> Line | None:
+    """Return the line of one system on one stream; None where the system does not take rows as wide."""
+    X, y, _, held_y = stream_of(name, order, rows)
+    if not takes(system, X.shape[1], dense=isinstance(X, np.ndarray)):
+        return None
     try:
-        return area(test_y, model.partial_fit(X, y).engine.score_chunk(_block(test_X, test_y))).auc
-    except ValueError:  # more columns than d^2 numbers are kept for
-        return float("nan")
+        done = run(system, name, order, rows)
+    except ValueError as refused:
+        print(f"{name}, {system}: {refused}", file=sys.stderr)
+        return None
+    half = y.size // 2
+    p = np.clip(done.held_probabilities, SURE, 1.0 - SURE)
+    figures = {
+        "auc": _area(y, done.scores),
+        "auc_300": _area(y[:300], done.scores[:300]),
+        "auc_1000": _area(y[:1000], done.scores[:1000]),
+        "auc_half": _area(y[half:], done.scores[half:]),
+        "held_auc": _area(held_y, done.held_scores),
+        "held_log_loss": float(-np.log(np.where(held_y, p, 1.0 - p)).mean()),
+    }
+    return {
+        "set": name,
+        "order": order,
+        "rows": str(y.size),
+        "system": system,
+        **{field: "" if math.isnan(value) else f"{value:.5f}" for field, value in figures.items()},
+        "us_row": f"{done.microseconds:.2f}",
+    }
 
 
-def _block(X: Any, y: np.ndarray) -> Any:
-    from aucstream.features.encoding.vocabulary import Vocabulary
-    from aucstream.features.intake import array_block
+def _area(y: np.ndarray, scores: np.ndarray) -> float:
+    from aucstream.metrics.exact import area
 
-    return array_block(Vocabulary(), X, y, np.ones(y.size), learn=True)
-
-
-def _river(X: Any, y: np.ndarray, test_X: Any) -> np.ndarray:
-    from river import linear_model, preprocessing
-
-    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
-    for x, label in zip(_dicts(X), (y > 0).tolist(), strict=True):
-        model.learn_one(x, label)
-    scaler, learner = model[0], model[1]
-    return np.array([learner._raw_dot_one(scaler.transform_one(x)) for x in _dicts(test_X)])
+    return float(area(np.where(y, 1.0, -1.0), np.nan_to_num(np.asarray(scores, dtype=float))).auc)
 
 
-def _dicts(X: Any) -> Iterator[dict[int, float]]:
-    if not sparse.issparse(X):
-        yield from (dict(enumerate(row)) for row in X.tolist())
-        return
-    for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-        yield dict(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+# -- the stored lines --------------------------------------------------------------------------------
 
 
-def _plainly_scaled(X: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows standardised by means and deviations read anew at every row."""
-    n = np.arange(1.0, len(X) + 1)[:, None]
-    mean = np.cumsum(X, axis=0) / n
-    deviation = np.sqrt(np.maximum(0.0, np.cumsum(X * X, axis=0) / n - mean**2))
-    deviation[deviation == 0.0] = np.inf
-    return (X - mean) / deviation, (test - mean[-1]) / deviation[-1]
+def stored(path: Path) -> list[Line]:
+    """Return the lines of a file; none where there is no file."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def store(path: Path, new: Iterable[Line]) -> None:
+    """Replace lines of the same set, order, number of rows and system, and append the others; runs may do so at once."""
+    lock = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = {tuple(line[field] for field in KEY): line for line in [*stored(path), *new]}
+        ordered = sorted(lines.values(), key=_place)
+        fresh = path.with_suffix(".part")
+        with fresh.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(ordered)
+        fresh.replace(path)
+    finally:
+        os.close(lock)
+
+
+def _place(line: Line) -> tuple[int, int, int, int]:
+    at = (list(NAMES), line["set"]), (ORDERS, line["order"]), (SYSTEMS, line["system"])
+    name, order, system = (known.index(value) if value in known else len(known) for known, value in at)
+    return name, order, -int(line["rows"]), system
+
+
+# -- the command line --------------------------------------------------------------------------------
+
+
+def tasks_of(
+    names: list[str], orders: list[str], systems: list[str], rows: int | None
+) -> list[tuple[str, str, int | None, str]]:
+    """Return what is to be measured: (set, order, most rows, system)."""
+    streams = [(name, order) for name in names for order in orders_of(name) if order in orders]
+    fast = [system for system in systems if system not in SLOW]
+    slow = [system for system in systems if system in SLOW]
+    few = rows or SLOW_ROWS
+    tasks = [(name, order, rows, system) for name, order in streams for system in fast]
+    beside = ["auto", *slow] if slow else []
+    tasks += [(name, order, few, system) for name, order in streams for system in beside]
+    return list(dict.fromkeys(tasks))
+
+
+def _present(names: list[str]) -> list[str]:
+    present = []
+    for name in names:
+        if missing := absent(name):
+            print(
+                f"REAL DATA IS ABSENT: {name} is left out: {', '.join(missing)} (set AUCSTREAM_DATA to the folder that has it)",
+                file=sys.stderr,
+            )
+        else:
+            present.append(name)
+    return present
+
+
+def _chosen(text: str, known: Iterable[str], groups: dict[str, tuple[str, ...]], what: str) -> list[str]:
+    known = tuple(known)
+    chosen = [item for word in text.split(",") for item in groups.get(word, (word,))]
+    for item in chosen:
+        if item not in known:
+            raise SystemExit(f"--{what}: expected some of {', '.join([*groups, *known])}, got {item}")
+    return chosen
 
 
 def main() -> None:
-    """Read the command line, measure, write the tables."""
-    from aucstream.registry import LEARNERS
-
+    """Read the command line, measure, store; or make the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scenarios", type=lambda text: text.split(","), default=list(SCENARIOS))
-    parser.add_argument("--systems", type=lambda text: text.split(","), default=[*LEARNERS, RIVER])
-    parser.add_argument("--orders", type=int, default=5)
-    parser.add_argument("--scale", default="auto", help="auto, l2, none, standard, scale+bounded, ...")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "out")
+    parser.add_argument("--sets", default=",".join(NAMES), help="names between commas; default: all")
+    parser.add_argument("--orders", default=",".join(ORDERS), help="own, shuffled; default: both")
+    parser.add_argument("--systems", default=",".join(GROUPS), help="groups or systems between commas; default: all")
+    parser.add_argument("--rows", type=int, help="most rows learned, and held out; default: all")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--out", type=Path, help="folder of streams.csv, of the page and of its picture")
+    parser.add_argument("--report", action="store_true", help="make the page from the stored lines; nothing is run")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    page: list[str] = []
+    out = arguments.out or Path(__file__).parent
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "streams.csv"
+    if arguments.report:
+        stream_report.write(stored(path), arguments.out or Path(__file__).resolve().parents[2] / "docs" / "lab")
+        return
+    names = _present(_chosen(arguments.sets, NAMES, {}, "sets"))
+    orders = _chosen(arguments.orders, ORDERS, {}, "orders")
+    systems = _chosen(arguments.systems, SYSTEMS, GROUPS, "systems")
+    tasks = tasks_of(names, orders, systems, arguments.rows)
+    group_of = {system: group for group in ("peers", "slow") for system in GROUPS[group]}
+    cap = f" --rows {arguments.rows}" if arguments.rows else ""
+    new: list[Line] = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        for scenario in arguments.scenarios:
-            streams = list(SCENARIOS[scenario])
-            systems = [*arguments.systems, *([PLAIN] if scenario == "order" else [])]
-            futures = {
-                (name, system, order): pool.submit(measure, scenario, name, order, system, arguments.scale)
-                for name in streams
-                for order in range(1 if name in ONE_ORDER else arguments.orders)
-                for system in systems
-                if not (system == PLAIN and "wandering" not in name)
-            }
-            page += [f"### {TITLES[scenario]}", "", f"| | {' | '.join(streams)} |", "|---" * (len(streams) + 1) + "|"]
-            for system in systems:
-                cells = []
-                for name in streams:
-                    areas = [100.0 * task.result() for (n, s, _), task in futures.items() if (n, s) == (name, system)]
-                    spread = f" ± {statistics.stdev(areas):.1f}" if len(areas) > 1 else ""
-                    cells.append(f"{statistics.mean(areas):.1f}{spread}" if areas and areas[0] == areas[0] else "")
-                page.append(f"| {system} | {' | '.join(cells)} |")
-            page.append("")
-            (arguments.out / "streams.md").write_text("\n".join(page))
-    print("\n".join(page))
+        futures = {pool.submit(measure, *task): task for task in tasks}
+        for number, future in enumerate(as_completed(futures), 1):
+            name, order, rows, system = futures[future]
+            if (line := future.result()) is not None:
+                word = "slow" if rows and rows != arguments.rows else group_of.get(system, system)
+                line["command"] = f"streams.py --sets {name} --orders {order} --systems {word}{cap}"
+                new.append(line)
+                print(f"{number}/{len(tasks)}", *(line[field] for field in FIELDS[:-1]), flush=True)
+            if len(new) >= 20 or number == len(tasks):
+                store(path, new)
+                new = []
 
 
 if __name__ == "__main__":
