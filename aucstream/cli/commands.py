@@ -216,7 +216,7 @@ def inspect(
     top: Annotated[int, typer.Option(min=0, help="Number of weights shown, the largest first")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
 ) -> None:
-    """Show a saved model: algorithm, rows, AUC, largest weights."""
+    """Show a saved model: algorithm, rows, AUC, largest weights, members of an `auto` model."""
     model, meta = _load_model(file)
     learner = meta.get("learner", meta)
     training = meta.get("training", {})
@@ -237,13 +237,14 @@ def inspect(
         "auc_low": training.get("auc_low"),
         "auc_high": training.get("auc_high"),
         "weights": [{"name": name, "weight": weight} for name, weight in weights],
+        "members": getattr(getattr(model, "learner", model), "members", []),
     }
     if as_json:
         typer.echo(json.dumps(facts, allow_nan=False))
         return
     table = Table(show_header=False, title=str(file), title_justify="left")
     for key, value in facts.items():
-        if key != "weights":
+        if key not in ("weights", "members"):
             table.add_row(key, auc_text(value) if value is None or isinstance(value, float) else str(value))
     console = stdout_console(120)
     console.print(table)
@@ -252,6 +253,14 @@ def inspect(
         for name, weight in weights:
             largest.add_row(str(name), f"{weight:+.6g}")
         console.print(largest)
+    if facts["members"]:
+        members = Table("member", "local weight", "global weight", "AUC", "cost", title="members", title_justify="left")
+        for member in facts["members"]:
+            numbers = (f"{member[key]:.3f}" for key in ("local_weight", "global_weight", "auc"))
+            members.add_row(
+                member["name"], *numbers, f"{member['cost']:g}" if member["resting_since"] is None else "rests"
+            )
+        console.print(members)
 
 
 def _load_model(file: Path) -> tuple[RankingClassifier, dict[str, Any]]:

@@ -173,3 +173,15 @@ def test_a_failed_training_leaves_the_old_file(saved: Path, tmp_path: Path) -> N
     assert "line 2" in sentence
     assert path.read_bytes() == saved.read_bytes()
     assert sorted(tmp_path.iterdir()) == [bad, path]
+
+
+def test_a_model_that_nobody_chose_is_auto_and_shows_its_members(guide: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    ended = run("train", guide, "--out", path)
+    assert ended.status == 0, ended.err
+    facts = json.loads(run("inspect", path, "--json").out)
+    assert facts["algorithm"] == "auto"
+    assert facts["weights"] == []
+    assert sum(member["local_weight"] for member in facts["members"]) == pytest.approx(1.0)
+    shown = run("inspect", path).out
+    assert all(member["name"] in shown for member in facts["members"])
