@@ -95,9 +95,9 @@ DEFAULT: tuple[Candidate, ...] = (
     _candidate("standard", "ftrl", 0.3, DENSE),
     _candidate("auto", "mba", 0.5, DENSE, NARROW),
     _candidate("arctan+bounded", "mba", 0.5, DENSE, NARROW),
-    _candidate("l2", "psam", 1.0, CSR),
+    _candidate("l2", "psam", 1.0),
     _candidate("auto", "ftrl", 0.3, CSR, l1=0.0),
-    _candidate("l2", "ftrl", 0.3, CSR),
+    _candidate("l2", "ftrl", 0.3),
     _candidate("standard+l2", "cbr", 2.0, CSR),
 )
 
