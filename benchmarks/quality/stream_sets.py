@@ -13,7 +13,8 @@ from scipy import sparse
 from benchmarks.quality.table_sets import folder, rows_of
 
 Stream = tuple[Any, np.ndarray, Any, np.ndarray]  # X to learn, y in {False, True}, X held out, y held out
-WIDEST_DENSE = 300  # columns up to which the rows of a file are dense
+WIDEST_DENSE = 300  # columns up to which the rows of a file are dense,
+LEAST_DENSE = 0.05  # if this share of the values to learn is stored
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def _of_file(source: FileSet, order: str) -> Stream:
         if order == "shuffled":
             at = np.random.default_rng(0).permutation(y.size)
             X, y = X[at], y[at]
-        return _cut(_by_width(X), y, int(0.8 * y.size))
+        return _cut(X.toarray() if _dense(X) else X, y, int(0.8 * y.size))
     held_X, held_y = _rows(source.test)
     width = max(X.shape[1], held_X.shape[1])
     X.resize((X.shape[0], width))
@@ -206,7 +207,7 @@ def _of_file(source: FileSet, order: str) -> Stream:
     if order == "shuffled":
         at = np.random.default_rng(0).permutation(y.size)
         X, y = X[at], y[at]
-    return _by_width(X), y, _by_width(held_X), held_y
+    return (X.toarray(), y, held_X.toarray(), held_y) if _dense(X) else (X, y, held_X, held_y)
 
 
 def _rows(file: str) -> tuple[sparse.csr_array, np.ndarray]:
@@ -214,8 +215,8 @@ def _rows(file: str) -> tuple[sparse.csr_array, np.ndarray]:
     return X.copy(), y > 0
 
 
-def _by_width(X: sparse.csr_array) -> Any:
-    return X.toarray() if X.shape[1] <= WIDEST_DENSE else X
+def _dense(X: sparse.csr_array) -> bool:
+    return X.shape[1] <= WIDEST_DENSE and X.nnz >= LEAST_DENSE * X.shape[0] * X.shape[1]
 
 
 def _cut(X: Any, y: np.ndarray, at: int) -> Stream:
