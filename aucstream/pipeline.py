@@ -213,6 +213,11 @@ class Pipeline(RankingClassifier):
         return self._stages.learner._seed
 
     @property
+    def _learns_every_row(self) -> bool:
+        stages = self._stages
+        return stages.mapping is None and not stages.scaling.scheduled and stages.learner._learns_every_row
+
+    @property
     def _is_stochastic(self) -> bool:
         return self._learner_pattern._is_stochastic or (
             self._map_pattern is not None and self._map_pattern._is_stochastic

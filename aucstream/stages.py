@@ -203,9 +203,10 @@ class Stages:
         mapping = None if self.mapping is None else self.mapping.twin(learner)
         return Stages(self.encoder, self.scaling.copy(), learner, self.resolved, mapping)
 
-    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta) of the stages; where there is a map, without the encoder."""
-        learner_arrays, learner_meta = self.learner.state_dict()
+    def state_dict(self, names: bool = True) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta) of the stages; where there is a map, or without `names`, without the encoder."""
+        with_encoder = names or self.mapping is not None  # the learner behind a map has one of its own
+        learner_arrays, learner_meta = self.learner.state_dict() if with_encoder else self.learner._own_state()
         scaling_arrays, scaling_meta = self.scaling.state_dict(0 if self.mapping else self.encoder.width)
         arrays = {f"learner.{name}": array for name, array in learner_arrays.items()}
         arrays |= {f"scaling.{name}": array for name, array in scaling_arrays.items()}

@@ -864,9 +864,8 @@ class JointForest(Learner):
         super().__setstate__(state)
         self._arrays = tuple(_unpacked(self._fields).values())
 
-    def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
-        """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
-        arrays, meta = super().state_dict()
+    def _own_state(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        arrays, meta = super()._own_state()
         packed = _packed(self._fields)
         return {**arrays, **{f"state.{name}": packed[name] for name in _TREES}}, meta
 

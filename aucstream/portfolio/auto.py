@@ -599,9 +599,10 @@ class Auto(Learner):
             models |= {f"twin{j}": self._twins[j] for j in self._active}
         meta["members"] = {}
         for name, model in models.items():
-            member_arrays, member_meta = model.state_dict()
-            shared = "learner.encoder." if model.mapping is None else "encoder."
-            arrays |= {f"{name}.{key}": array for key, array in member_arrays.items() if not key.startswith(shared)}
+            member_arrays, member_meta = model.state_dict(names=False)
+            if model.mapping is None:
+                member_meta["learner"]["encoder"] = meta["encoder"]
+            arrays |= {f"{name}.{key}": array for key, array in member_arrays.items()}
             meta["members"][name] = member_meta
         return arrays, meta
 

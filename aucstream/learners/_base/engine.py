@@ -61,6 +61,9 @@ class BlockModel(Protocol):
 
     def _is_outdated(self) -> bool: ...
 
+    @property
+    def _learns_every_row(self) -> bool: ...
+
     def _checkpoint(self) -> Any: ...
 
     def _restore(self, checkpoint: Any) -> None: ...
@@ -208,7 +211,8 @@ class Engine(Exclusive):
             mark = encoder.mark()
             block = dict_block(encoder, rows, signs, weights, learn=True)
             if _tame(block.values):
-                checkpoint = model._checkpoint() if encoder.mark() != mark else None
+                may_skip = encoder.mark() != mark and not model._learns_every_row  # and then leaves no new name
+                checkpoint = model._checkpoint() if may_skip else None
                 scores = model._learn(block)
                 if checkpoint is None or not np.isnan(scores).any():
                     return scores

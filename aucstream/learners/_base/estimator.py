@@ -67,6 +67,11 @@ class RankingClassifier(RowClassifier):
             Something is not there, or of another shape.
         """
 
+    @property
+    def _learns_every_row(self) -> bool:
+        """Whether no row of finite values of ordinary size is skipped."""
+        return False
+
     @abc.abstractmethod
     def _checkpoint(self) -> Any:
         """Return a copy of all that learning changes but the names, for `_restore`."""

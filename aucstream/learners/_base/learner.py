@@ -49,6 +49,10 @@ class Learner(StatefulClassifier):
 
     _capabilities: ClassVar[frozenset[Capability]] = capabilities.DEFAULT
 
+    @property
+    def _learns_every_row(self) -> bool:
+        return Capability.EVERY_FINITE_ROW in self._capabilities
+
     # -- learning and scoring ----------------------------------------------------------------------
 
     def _learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float:

@@ -224,8 +224,13 @@ class StatefulClassifier(RankingClassifier):
             All else, as JSON can say it: class, parameters, encoder.
         """
         encoder_arrays, encoder_meta = self._encoder.state_dict()
+        own, meta = self._own_state()
         arrays: snapshot.Arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
-        arrays["ledger"] = self._ledger.copy()
+        return arrays | own, {**meta, "encoder": encoder_meta}
+
+    def _own_state(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
+        """Return (arrays, meta) of `state_dict` but for the encoder's; no array is written later."""
+        arrays: snapshot.Arrays = {"ledger": self._ledger.copy()}
         width = self._encoder.width
         program = self._program
         current = list(self._arrays)
@@ -245,7 +250,6 @@ class StatefulClassifier(RankingClassifier):
             "class": type(self).__name__,
             "params": self._params(),
             "seed": self._seed,
-            "encoder": encoder_meta,
         }
         return arrays, meta
 

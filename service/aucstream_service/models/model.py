@@ -29,6 +29,8 @@ from aucstream_service.models.queued import BLOCK, FEW, Learned, PriorPrediction
 from aucstream_service.models.spec import ModelSpec, etag_of, read_stored
 
 STATE_FORMAT = 1
+PART_SECONDS = 0.01  # rows that are learned in one call take about this long at most
+LEAST_PART = 8  # rows: what a call costs besides them must not make parts ever smaller
 
 
 class Model:
@@ -70,6 +72,7 @@ class Model:
         self.counts = Counts()
         self.versions: list[str] = []  # of the library, that learned this state, oldest first
         self._line: tuple[float, float] | None = None
+        self._row_seconds = 0.001  # what a row cost of late
 
     # ---- applying events ---------------------------------------------------------------------
 
@@ -82,7 +85,7 @@ class Model:
             first = self.waiting[0]
             scores, skipped = self._learn_alone(first, len(first.scores), until)
             return self._note_scores([(first, len(scores))], scores, skipped=skipped)
-        room = self._room
+        room = self._room if until == math.inf else self._part
         parts: list[tuple[QueuedRows, slice]] = []
         weighted = predicted = False
         for queued in self.waiting:
@@ -100,12 +103,14 @@ class Model:
         skipped = False
         shares = [(queued, part.stop - part.start) for queued, part in parts]
         if parts and len(parts[0][0].rows.signs):
+            started = time.thread_time()
             scores, skipped = self._learn(
                 together([queued.rows.features[part] for queued, part in parts]),
                 _chained([queued.rows.signs[part] for queued, part in parts]),
                 _chained([_part_of(queued.rows.weights, part, 1.0) for queued, part in parts]) if weighted else None,
                 _chained([_part_of(queued.priors, part, None) for queued, part in parts]) if predicted else None,
             )
+            self._note_pace(started, len(scores))
         else:
             scores = [math.nan] * sum(count for _, count in shares)
         self._advance(len(scores))
@@ -115,6 +120,15 @@ class Model:
     def _room(self) -> int:
         """Rows until the calibration is read again."""
         return 1 if self.seq < BLOCK else BLOCK - self.seq % BLOCK
+
+    @property
+    def _part(self) -> int:
+        """Rows of the next call: those until the calibration is read again, fewer where they would take long."""
+        return min(self._room, max(LEAST_PART, int(PART_SECONDS / self._row_seconds)))
+
+    def _note_pace(self, started: float, rows: int) -> None:
+        """Note what rows cost that were learned since a time (`time.thread_time`: others on the machine do not count)."""
+        self._row_seconds += 0.25 * ((time.thread_time() - started) / rows - self._row_seconds)
 
     def _note_scores(
         self, shares: Sequence[tuple[QueuedRows, int]], scores: Sequence[float], *, skipped: bool
@@ -151,8 +165,10 @@ class Model:
         scores = np.empty(len(queued))
         stop = start
         while stop == start or (stop < len(queued) and time.perf_counter() < until):
-            part = slice(stop, min(stop + self._room, len(queued)))
+            part = slice(stop, min(stop + (self._room if until == math.inf else self._part), len(queued)))
+            started = time.thread_time()
             scores[part] = self._learn_part(queued.rows, signs, part)
+            self._note_pace(started, part.stop - part.start)
             if self.calibrated:
                 self.evaluation.judge(self.seq + 1, signs[part], scores[part], self._line)
             self._advance(part.stop - stop)
@@ -357,11 +373,11 @@ class Model:
     # ---- state -------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return a copy of the whole state; cheap enough for the event loop, nothing is packed."""
+        """Return a copy of the whole state: arrays that learning does not write; nothing is packed."""
         pipeline_arrays, pipeline_meta = self.pipeline.state_dict()
         evaluation_arrays, evaluation_meta = self.evaluation.state_dict()
-        arrays = {f"pipeline.{name}": np.array(array) for name, array in pipeline_arrays.items()}
-        arrays.update({f"evaluation.{name}": np.array(array) for name, array in evaluation_arrays.items()})
+        arrays = {f"pipeline.{name}": array for name, array in pipeline_arrays.items()}
+        arrays.update({f"evaluation.{name}": array for name, array in evaluation_arrays.items()})
         if self._line is not None:
             arrays["line"] = np.array(self._line, dtype=np.float64)
         return arrays, {

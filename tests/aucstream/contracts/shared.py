@@ -20,6 +20,7 @@ import numpy as np
 
 from aucstream import AutoScale, Hashing, Pipeline, UnitNorm, from_bytes
 from aucstream.features import KMeansNystroem, RandomFourier
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics import AUC, FadingAUC, PairedAUC
 from aucstream.registry import LEARNERS, learner_class, make
@@ -223,6 +224,8 @@ def everything(make_one: Make, seconds: float) -> list[str]:
     counting = threading.Lock()
     mapped = isinstance(model, Pipeline) and model._map_pattern is not None
     named = not isinstance(model._encoder, Hashing)
+    learner = model.learner if isinstance(model, Pipeline) else model
+    linear = Capability.LINEAR_WEIGHTS in learner._capabilities
 
     def learn_one() -> None:
         for x, y in stream[:60]:
@@ -245,7 +248,7 @@ def everything(make_one: Make, seconds: float) -> list[str]:
         model.engine.score_rows(PROBES * 3)
         if not mapped:
             model.explain_one(PROBES[0])
-            if named:
+            if named and linear:
                 model.weights
         model.examples, model.positives, model.engine.calibration_line
 

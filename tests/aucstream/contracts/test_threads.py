@@ -39,7 +39,9 @@ def test_threads_may_share_a_model(part):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", ["scoring", "learning", "everything", "arrays"])
-@pytest.mark.parametrize("name", ["solam 0", "cbr 0", "scaled psam", "scaled mba", "hashed", "landmarks"])
+@pytest.mark.parametrize(
+    "name", ["solam 0", "cbr 0", "auto 0", "jointforest 0", "scaled psam", "scaled mba", "hashed", "landmarks"]
+)
 def test_threads_share_a_model_for_a_minute(part, name):
     if part == "arrays" and name in ("hashed", "landmarks"):
         pytest.skip("learns named rows")
