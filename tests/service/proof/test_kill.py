@@ -124,13 +124,13 @@ class Labels(Producer):
 class Town:
     """A service that is killed again and again, its producers, and a model that learned without a break."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, algorithm: str) -> None:
         self.data_dir = data_dir
         self.over = threading.Event()
         self.abandoned = False
         self.service = self.start()
         self.url = self.service.url
-        assert self.service.create("m", evaluation={"window": 200}).status_code == 201
+        assert self.service.create("m", algorithm=algorithm, evaluation={"window": 200}).status_code == 201
         self.producers = [Ones(self, "ones"), Ones(self, "more"), Manies(self, "manies"), Labels(self, "labels")]
         self.straight: Model | None = None
 
@@ -181,8 +181,8 @@ class Town:
         assert [self.service.score("m", features) for features in PROBES] == scores
 
 
-def siege(data_dir: Path, kills: int, seed: int, seconds: float) -> str:
-    town = Town(data_dir)
+def siege(data_dir: Path, kills: int, seed: int, seconds: float, algorithm: str = "solam") -> str:
+    town = Town(data_dir, algorithm)
     chance = random.Random(seed)
     for producer in town.producers:
         producer.start()
