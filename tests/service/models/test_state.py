@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from aucstream.errors import AucstreamError
 from aucstream.registry import LEARNERS
 from aucstream_service.journal.commands import AppendOutcome, ModelRecord
 from aucstream_service.journal.row_batch import RowBatch
-from aucstream_service.models.model import Model, packed
+from aucstream_service.models.model import LEAST_PART, Model, packed
 from aucstream_service.models.queued import QueuedRows
 from aucstream_service.models.spec import ModelSpec, stored_spec
 from tests.service.stream import rows
@@ -69,3 +70,27 @@ def test_parts_of_any_size_give_the_same_bits(algorithm: str, monkeypatch: pytes
             start = stop
         states.append(packed(model.state()))
     assert len(set(states)) == 1
+
+
+def test_parts_are_as_long_as_rows_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of({"algorithm": "psam"})
+    learn(model, rows(256))
+    sizes: list[int] = []
+    now = cost = 0.0
+
+    def learned(_rows: Any, _signs: Any, part: slice) -> np.ndarray:
+        nonlocal now
+        sizes.append(part.stop - part.start)
+        now += cost * sizes[-1]
+        return np.zeros(sizes[-1])
+
+    monkeypatch.setattr(model, "_learn_part", learned)
+    monkeypatch.setattr("aucstream_service.models.model.time.thread_time", lambda: now)
+    for row_seconds, size in ((1.01e-3, 9), (0.1, LEAST_PART), (1e-6, 128)):
+        cost = row_seconds
+        for _ in range(20):
+            learn(model, rows(1_280))
+        assert sizes[-1] == size or sizes[-2] == size
+        assert max(sizes[-9:]) == size  # what is left before the calibration is read may be less
+    learn(model, rows(1_280), math.inf)  # a replay goes by the calibration alone
+    assert sizes[-10:] == [128] * 10
