@@ -135,21 +135,28 @@ def calibrated(line, score):
 
 
 @jit
-def observe(line, score, y, weight):
+def observe(line, score, y, weight, rare):
     """One Newton step of a calibration on weighted log loss, with a prior and polynomial forgetting; writes line.
 
-    The intercept holds the log odds of the base rate, which is a count for the first rows.
+    The intercept holds the log odds of the base rate, which is a count for the first rows. Where `rare` is 1, the count
+    alone moves it until both classes were seen, the least curvature is no larger than the share of the rarer class, and
+    the memory is longer by as much: with the usual one, a class of 1e-5 needs 2e7 rows to be believed.
     """
     z = scaled(score, line[CAL_RMS2])
     g = sigmoid(line[CAL_SLOPE] * z + line[CAL_INTERCEPT]) - (1.0 if y > 0.0 else 0.0)
     rows = line[CAL_ROWS] + 1.0
+    least = LEAST_CURVATURE
+    if rare > 0.0:
+        rarer = min(line[CAL_POSITIVE], line[CAL_NEGATIVE]) + 1.0
+        least = min(least, rarer / (line[CAL_POSITIVE] + line[CAL_NEGATIVE] + 2.0))
     forget = max(1.0 / MEMORY, 2.0 / (rows + PRIOR))
     square = score * score
     if line[CAL_RMS2] > 0.0:
         square = min(square, 100.0 * line[CAL_RMS2])
     line[CAL_RMS2] += max(forget, 1.0 / rows) * (square - line[CAL_RMS2])
     p = g + (1.0 if y > 0.0 else 0.0)
-    curvature = weight * max(p * (1.0 - p), LEAST_CURVATURE)
+    curvature = weight * max(p * (1.0 - p), least)
+    forget = max(least / LEAST_CURVATURE / MEMORY, 2.0 / (rows + PRIOR))
     h11 = (1.0 - forget) * line[CAL_H11] + curvature * z * z
     h12 = (1.0 - forget) * line[CAL_H12] + curvature * z
     h22 = (1.0 - forget) * line[CAL_H22] + curvature
@@ -162,6 +169,10 @@ def observe(line, score, y, weight):
     if size > 1.0:
         slope_step /= size
         intercept_step /= size
+    one_class = rare > 0.0 and (line[CAL_POSITIVE] == 0.0 or line[CAL_NEGATIVE] == 0.0)
+    if one_class:
+        slope_step = 0.0
+        intercept_step = 0.0
     base = base_of(line)
     line[CAL_ROWS] = rows
     line[CAL_H11] = h11
@@ -170,7 +181,7 @@ def observe(line, score, y, weight):
     line[CAL_SLOPE] = min(SLOPE_MAX, max(SLOPE_MIN, line[CAL_SLOPE] - slope_step))
     line[CAL_INTERCEPT] = min(50.0, max(-50.0, line[CAL_INTERCEPT] - intercept_step))
     line[CAL_POSITIVE if y > 0.0 else CAL_NEGATIVE] += weight
-    if rows <= COUNTED:
+    if rows <= COUNTED or one_class:
         line[CAL_INTERCEPT] += base_of(line) - base
 
 
@@ -360,8 +371,8 @@ def learn_row(
         if members[j, ACTIVE] > 0.0:
             larger = max(members[j, LOCAL], members[j, GLOBAL])
             members[j, LARGER] += (1.0 - BENCH_KEEP) * (larger - members[j, LARGER])
-            observe(lines[j], x[j], y, weight)
-    observe(ledger, score, y, weight)
+            observe(lines[j], x[j], y, weight, 0.0)
+    observe(ledger, score, y, weight, 1.0)
     ledger[CAL_RMS2] = max(LEAST_SQUARE, ledger[CAL_RMS2])
     if ledger[CAL_POSITIVE] > 0.0 and ledger[CAL_NEGATIVE] > 0.0:
         ledger[CAL_ON] = 1.0

@@ -15,10 +15,12 @@ from aucstream.block import Block, Form
 from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block
+from aucstream.kernels.auc import mixture as kernel
+from aucstream.kernels.ledger import SIZE
 from aucstream.metrics.exact import area
 from aucstream.portfolio.portfolio import DEFAULT
 from tests.aucstream.reference.buffers import Buffer
-from tests.aucstream.reference.mixture import Mixture
+from tests.aucstream.reference.mixture import Calibration, Mixture
 from tests.aucstream.reference.randomness import Generator
 
 
@@ -81,6 +83,20 @@ def test_equals_the_plain_rule(form):
         X = sparse.csr_array(np.where(np.random.default_rng(1).random(X.shape) < 0.5, X, 0.0))
     scores = Auto().engine.learn_array(X, y)
     np.testing.assert_allclose(scores, plain_scores(X, y, form), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("rare", [False, True])
+@pytest.mark.parametrize("positive", [0.01, 0.5])
+def test_a_calibration_equals_the_plain_one(positive, rare):
+    random = np.random.default_rng(0)
+    line, plain = np.zeros(SIZE), Calibration(rare=rare)
+    kernel.start_calibration(line)
+    for _ in range(1500):
+        y = 1.0 if random.random() < positive else -1.0
+        score = random.normal() + 1.5 * (y > 0.0)
+        kernel.observe(line, score, y, 1.0, float(rare))
+        plain.observe(score, y, 1.0)
+        assert kernel.calibrated(line, score) == pytest.approx(plain.line(score), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr", "dicts"])

@@ -31,6 +31,7 @@ class Calibration:
     rows: int = 0
     positives: float = 1.0
     negatives: float = 1.0
+    rare: bool = False  # steps for a class of any rarity
 
     def z(self, s: float) -> float:
         return float(np.clip(s / math.sqrt(self.square) if self.square > 0.0 else s, -8.0, 8.0))
@@ -46,14 +47,20 @@ class Calibration:
         z, p, label = self.z(s), sigmoid(self.line(s)), float(y > 0.0)
         self.rows += 1
         forget = max(1e-4, 2.0 / (self.rows + 20.0))
+        rarer = min(self.positives, self.negatives)
+        least = min(0.02, rarer / (self.positives + self.negatives)) if self.rare else 0.02
+        one_class = self.rare and rarer == 1.0
         square = min(s * s, 100.0 * self.square) if self.square > 0.0 else s * s
         self.square += max(forget, 1.0 / self.rows) * (square - self.square)
         row = np.array([z, 1.0])
-        self.h = (1.0 - forget) * self.h + weight * max(p * (1.0 - p), 0.02) * np.outer(row, row)
+        forget = max(1e-4 * least / 0.02, 2.0 / (self.rows + 20.0))
+        self.h = (1.0 - forget) * self.h + weight * max(p * (1.0 - p), least) * np.outer(row, row)
         ridge = 1e-3 * self.h[1, 1] * np.eye(2)
         step = np.linalg.solve(self.h + ridge, row * weight * (p - label))
         size = abs(float(step @ row))
         step /= max(1.0, size)
+        if one_class:
+            step[:] = 0.0
         self.a = min(1e3, max(1e-3, self.a - step[0]))
         self.b -= step[1]
         before = self.base
@@ -61,7 +68,7 @@ class Calibration:
             self.positives += weight
         else:
             self.negatives += weight
-        if self.rows > 200:
+        if self.rows > 200 and not one_class:
             self.b -= self.base - before
 
 
@@ -75,7 +82,7 @@ class Mixture:
     def __post_init__(self) -> None:
         m = self.m
         self.lines = [Calibration() for _ in range(m)]
-        self.last = Calibration(square=1.0)
+        self.last = Calibration(square=1.0, rare=True)
         self.local, self.overall = np.full(m, 1.0 / m), np.full(m, 1.0 / m)
         self.pending = self.overall.copy()
         self.slope, self.curvature, self.middle = np.ones(m), np.full(m, 5.0), np.zeros(m)
