@@ -307,6 +307,14 @@ class MBA(Learner):
 
     # -- solving -------------------------------------------------------------------------------------
 
+    @property
+    def last_solve(self) -> int | None:
+        """The row after which the weights were last solved for, of those with a weight; None: never, all weights are 0.
+
+        With d features in use a solve may wait for d/4 rows; `solve` does it at once.
+        """
+        return int(self._field("scalars")[LAST]) or None
+
     def solve(self) -> None:
         """Solve now, with all rows learned so far; nothing happens before both classes were seen."""
         scalars = self._field("scalars")

@@ -564,3 +564,23 @@ def test_moments_follow_a_change_of_units(seed: int, params: dict[str, Any]) -> 
     moved.solve()
     fresh.solve()
     np.testing.assert_allclose(moved.coefficients(), fresh.coefficients(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("params", [{"moments": "diag"}, {"moments": "sketch", "sketch_size": 4}])
+def test_a_model_that_waits_for_its_first_solve_says_so(params: dict[str, Any]) -> None:
+    rows, entries = 200, 10  # new columns in each row: a quarter of them are always more than the rows
+    y = np.arange(rows) % 100 == 99
+    own = sparse.csr_array(
+        (np.ones(rows * entries), np.arange(rows * entries), entries * np.arange(rows + 1)),
+        shape=(rows, rows * entries),
+    )
+    X = sparse.hstack([own, sparse.csr_array(1.0 * y[:, None])], format="csr")
+    model = MBA(**params)
+    assert model.last_solve is None
+    model.partial_fit(X, y)
+    assert from_bytes(model.to_bytes()).last_solve is model.last_solve is None
+    assert not model.coefficients().any()
+    assert not model.decision_function(X).any()
+    model.solve()
+    assert model.last_solve == rows
+    assert roc_auc_score(y, model.decision_function(X)) == 1.0
