@@ -23,6 +23,7 @@ import fcntl
 import math
 import os
 import sys
+import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -38,6 +39,7 @@ from benchmarks.quality.stream_sets import NAMES, ORDERS, absent, orders_of, str
 from benchmarks.quality.stream_systems import GROUPS, SLOW, SURE, SYSTEMS, run, takes  # noqa: E402
 
 SLOW_ROWS = 3000
+SECONDS_UNSTORED = 3.0  # what a run that is ended may lose
 FIELDS = (
     *("set", "order", "rows", "system", "auc", "auc_300", "auc_1000", "auc_half"),
     *("held_auc", "held_log_loss", "us_row", "command"),
@@ -179,6 +181,7 @@ def main() -> None:
     group_of = {system: group for group in ("peers", "slow") for system in GROUPS[group]}
     cap = f" --rows {arguments.rows}" if arguments.rows else ""
     new: list[Line] = []
+    last = time.monotonic()
     with ProcessPoolExecutor(arguments.jobs) as pool:
         futures = {pool.submit(measure, *task): task for task in tasks}
         for number, future in enumerate(as_completed(futures), 1):
@@ -188,9 +191,9 @@ def main() -> None:
                 line["command"] = f"streams.py --sets {name} --orders {order} --systems {word}{cap}"
                 new.append(line)
                 print(f"{number}/{len(tasks)}", *(line[field] for field in FIELDS[:-1]), flush=True)
-            if len(new) >= 20 or number == len(tasks):
+            if time.monotonic() - last > SECONDS_UNSTORED or number == len(tasks):
                 store(path, new)
-                new = []
+                new, last = [], time.monotonic()
 
 
 if __name__ == "__main__":
