@@ -202,9 +202,8 @@ class Auto(Learner):
         at = [j for j, candidate in enumerate(self._candidates) if form in candidate.forms and candidate.takes(entries)]
         members[at, kernel.ACTIVE] = 1.0
         self._listed = None
-        prior = np.array([self._candidates[j].prior for j in at])
         for column in (kernel.LOCAL, kernel.GLOBAL, kernel.NEXT_GLOBAL, kernel.LARGER):
-            members[at, column] = prior / prior.sum()
+            members[at, column] = 1.0 / len(at)
         affordable = self._affordable(members[:, kernel.ACTIVE] > 0.0)
         self._rest((members[:, kernel.ACTIVE] > 0.0) & ~affordable)
         scalars[kernel.FORM] = form

@@ -44,8 +44,6 @@ class Candidate:
         Of the first row, with which it takes part.
     most_columns : int or None
         It leaves where there are more columns.
-    prior : float
-        Its weight before the first row, over that of the others.
     """
 
     name: str
@@ -55,7 +53,6 @@ class Candidate:
     cost: float = 1.0
     forms: frozenset[Form] = field(default=ALL)
     most_columns: int | None = None
-    prior: float = 1.0
 
     def takes(self, columns: int) -> bool:
         """Return whether it takes part where there are so many columns."""
