@@ -219,12 +219,14 @@ def score_row(members, lines, reference, recent, scalars, slots, pool_idx, pool_
 @jit
 def slopes(members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, x, out):
     """Return the score of member scores x (m,); writes to out (m,) its slope along each of them."""
+    out[:] = 0.0
+    if ledger[ROWS] == 0.0:
+        return 0.0
     share = share_of_global(scalars)
     local, other = _local(members, lines, x), _global(members, lines, ledger, x)
     p, q = sigmoid(local), sigmoid(other)
     base = base_of(ledger)
     for j in range(members.shape[0]):
-        out[j] = 0.0
         if members[j, ACTIVE] > 0.0:
             a = sigmoid(calibrated(lines[j], x[j]))
             z = scaled(x[j], lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 0.0

@@ -313,6 +313,11 @@ def arrays(make_one: Make, seconds: float) -> list[str]:
     return wrong
 
 
+def merges(model: RankingClassifier) -> bool:
+    """Return whether a learner merges with another of its kind."""
+    return bool({Capability.EXACT_MERGE, Capability.APPROXIMATE_MERGE} & model._capabilities)  # type: ignore[attr-defined]
+
+
 def merging(make_one: Make, seconds: float) -> list[str]:
     """Merge two models into each other from two threads: neither waits for the other for ever."""
     one, other = learned(make_one, 40), learned(make_one, 60)
@@ -412,7 +417,7 @@ def tasks(part: str, seconds: float, names: list[str]) -> Iterator[tuple[str, li
     for name in names or list(every):
         array_model = not name.startswith(("hashed", "landmarks", "mapped"))
         alone = name.split()[-1].isdigit()
-        if (part == "arrays" and not array_model) or (part == "merging" and not alone):
+        if (part == "arrays" and not array_model) or (part == "merging" and not (alone and merges(every[name]()))):
             continue
         yield name, kinds[part](every[name], seconds)
 

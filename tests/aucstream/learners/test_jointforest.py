@@ -316,7 +316,7 @@ def test_hashed_rows_are_explained_behind_a_norm() -> None:
 
 
 def test_a_merge_says_what_to_do_instead() -> None:
-    with pytest.raises(CannotMerge, match=r"such as MBA, or the mean of the probabilities of both models, got 'Joint"):
+    with pytest.raises(CannotMerge, match=r"such as MBA, or the mean of the probabilities of both models, got Joint"):
         JointForest().merge(JointForest(), approximate=True)
 
 

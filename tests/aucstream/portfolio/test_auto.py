@@ -19,8 +19,9 @@ from aucstream.kernels.auc import mixture as kernel
 from aucstream.kernels.ledger import SIZE
 from aucstream.metrics.exact import area
 from aucstream.portfolio.portfolio import DEFAULT
+from tests.aucstream.reference.auto import Auto as PlainAuto
+from tests.aucstream.reference.auto import Calibration
 from tests.aucstream.reference.buffers import Buffer
-from tests.aucstream.reference.mixture import Calibration, Mixture
 from tests.aucstream.reference.randomness import Generator
 
 
@@ -45,7 +46,7 @@ def plain_scores(X, y, form: Form) -> np.ndarray:
     whole = array_block(encoder, X, np.where(y, 1.0, -1.0), np.ones(len(y)), learn=True)
     candidates = [c for c in DEFAULT if form in c.forms and c.takes(whole.width)]
     members = [c.stages(encoder, 0) for c in candidates]
-    rule, draws = Mixture(len(members)), Generator(0)
+    rule, draws = PlainAuto(len(members)), Generator(0)
     buffers = [Buffer(100, "reservoir", draws), Buffer(100, "reservoir", draws)]
     standing, checkpoint, scores = members, 20, []
     for i in range(len(y)):

@@ -73,7 +73,7 @@ class Calibration:
 
 
 @dataclass
-class Mixture:
+class Auto:
     """All members active; `checkpoint` is called with the members' scores of a reservoir."""
 
     m: int
