@@ -254,11 +254,8 @@ class Auto(Learner):
     def _active(self) -> list[int]:
         """The members that learn and are heard."""
         if self._listed is None:
-            self._listed = self._list_active()
+            self._listed = np.flatnonzero(self._field("members")[:, kernel.ACTIVE] > 0.0).tolist()
         return self._listed
-
-    def _list_active(self) -> list[int]:
-        return np.flatnonzero(self._field("members")[:, kernel.ACTIVE] > 0.0).tolist()
 
     @property
     def _costs(self) -> Floats:
@@ -308,7 +305,7 @@ class Auto(Learner):
                 rows[:judged, m + j] = standing[j].score(head)
         for j in active:
             rows[:, j] = self._models[j].learn(part)
-        np.nan_to_num(rows, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        _set_finite(rows)
         self._offer(part)
         self._run(_block_of(rows, part), out)
         self._end_judging()
@@ -466,21 +463,21 @@ class Auto(Learner):
         rows = np.zeros((len(block), m))
         for j in self._active:
             rows[:, j] = self._models[j].score(block)
-        np.nan_to_num(rows, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        _set_finite(rows)
         out = np.empty(len(block))
         scores = _block_of(rows, block)
         self._program.score_block(scores.indptr, None, scores.values, out, *self._arrays, self._ledger)
         return out
 
-    def _said(self, idx: Ints | None, val: Floats) -> Floats:
+    def _member_scores(self, idx: Ints | None, val: Floats) -> Floats:
         """Return the score (m,) of each member for one row."""
         row = np.zeros(len(self._models))
         for j in self._active:
-            row[j] = self._models[j].score_row(idx, val)
-        return np.nan_to_num(row, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            row[j] = _finite(self._models[j].score_row(idx, val))
+        return row
 
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
-        row = self._said(idx, val)
+        row = self._member_scores(idx, val)
         _, call = self._program.row_calls(self._number_types)
         score: float = call.dense(*self._arrays, self._ledger, None, row)
         return score
@@ -561,9 +558,9 @@ class Auto(Learner):
         idx, val = self._encoder.look_up(x)
         if self._encoder.missed:
             with self._encoder.previewed(x) as (idx, val):
-                row = self._said(idx, val)
+                row = self._member_scores(idx, val)
         else:
-            row = self._said(idx, val)
+            row = self._member_scores(idx, val)
         slopes = np.zeros(len(candidates))
         score: float = kernel.slopes(*self._arrays, self._ledger, row, slopes)
         parts: dict[Any, float] = {}
@@ -633,6 +630,11 @@ class Auto(Learner):
 def _finite(score: float) -> float:
     """Return a member's score; 0 where it has none."""
     return score if score - score == 0.0 else 0.0
+
+
+def _set_finite(rows: np.ndarray) -> None:
+    """Set the members' scores that are not finite to 0, in place."""
+    rows[~np.isfinite(rows)] = 0.0
 
 
 def _block_of(rows: np.ndarray, part: Block) -> Block:

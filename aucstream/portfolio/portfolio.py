@@ -107,12 +107,12 @@ _MEMBER = re.compile(r"(?P<scaler>[^/\s]+)/(?P<algorithm>\w+)(?:\((?P<params>[^(
 
 def _candidate_of(text: str) -> Candidate:
     """Return the member that SCALER/LEARNER or SCALER/LEARNER(param=value;param=value) names; its cost is 1."""
-    found = _MEMBER.fullmatch(text)
-    scaler, algorithm = (found["scaler"], found["algorithm"]) if found else ("", "")
+    match = _MEMBER.fullmatch(text)
+    scaler, algorithm = (match["scaler"], match["algorithm"]) if match else ("", "")
     if not is_scaling(scaler) or algorithm not in LEARNERS or algorithm == "auto":
         raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
     params: dict[str, Any] = {}
-    for item in filter(None, ((found and found["params"]) or "").split(";")):
+    for item in filter(None, ((match and match["params"]) or "").split(";")):
         name, _, value = item.partition("=")
         try:
             params[name.strip()] = json.loads(value)

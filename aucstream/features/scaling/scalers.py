@@ -358,14 +358,14 @@ def with_half_life(name: str, half_life: float | None) -> str:
 
 def without_half_life(name: str) -> tuple[str, float | None]:
     """Return (name of the scaling, its half-life): the inverse of `with_half_life`."""
-    found = _FORGETFUL.fullmatch(name)
-    if found is None:
+    match = _FORGETFUL.fullmatch(name)
+    if match is None:
         return name, None
     try:
-        half_life = float(found[2])
+        half_life = float(match[2])
     except ValueError:
         return name, None
-    return (found[1] + found[3], half_life) if 1.0 <= half_life < math.inf else (name, None)
+    return (match[1] + match[3], half_life) if 1.0 <= half_life < math.inf else (name, None)
 
 
 def full_name(name: str) -> str:
