@@ -177,10 +177,7 @@ class Stages:
             return learner.explain_one(x)
         names, columns, values = encoder.parts(x)
         shares = shares_of(columns, values)
-        idx, val = encoder.look_up(x)
-        if not encoder.missed:
-            return learner._explained(names, columns, shares, idx, self.scaled_row(idx, val))
-        with encoder.previewed(x) as (idx, val):
+        with encoder.scored(x) as (idx, val):
             return learner._explained(names, columns, shares, idx, self.scaled_row(idx, val))
 
     # -- copies --------------------------------------------------------------------------------------

@@ -555,11 +555,7 @@ class Auto(Learner):
             A feature cannot be used.
         """
         candidates, active = self._candidates, self._active
-        idx, val = self._encoder.look_up(x)
-        if self._encoder.missed:
-            with self._encoder.previewed(x) as (idx, val):
-                row = self._member_scores(idx, val)
-        else:
+        with self._encoder.scored(x) as (idx, val):
             row = self._member_scores(idx, val)
         slopes = np.zeros(len(candidates))
         score: float = kernel.slopes(*self._arrays, self._ledger, row, slopes)

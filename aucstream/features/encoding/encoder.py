@@ -334,6 +334,32 @@ class Encoder(abc.ABC):
         finally:
             self.rewind(mark)
 
+    @contextlib.contextmanager
+    def scored(self, x: Mapping[Any, Any]) -> Iterator[tuple[Ints, Floats]]:
+        """Give (columns, values) of `x` as it is scored: new names count nothing, but they are scaled and summed.
+
+        Parameters
+        ----------
+        x : dict
+            Name to number, bool, string, list of strings, or None (absent).
+
+        Yields
+        ------
+        columns : ndarray of int64 (entries,)
+        values : ndarray (entries,)
+
+        Raises
+        ------
+        InvalidBlock
+            `x` cannot be learned.
+        """
+        row = self.look_up(x)
+        if not self.missed:
+            yield row
+            return
+        with self.previewed(x) as row:
+            yield row
+
     def check(self, x: Mapping[Any, Any], path: str = "") -> None:
         """Refuse a row that could not be learned; change nothing.
 
