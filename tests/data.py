@@ -39,3 +39,14 @@ def unit_rows(name: str) -> tuple[sparse.csr_array, np.ndarray]:
     norms = np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), lengths)
     X.data = X.data / norms
     return X, np.concatenate([block.y for block in blocks])
+
+
+@cache
+def elec2() -> tuple[np.ndarray, np.ndarray]:
+    """Return (X, y) of elec2 in time, dense."""
+    blocks = list(read_svmlight(data_path("elec2.svm.gz")))
+    lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
+    indices = np.concatenate([np.asarray(block.indices) for block in blocks])
+    X = np.zeros((lengths.size, blocks[-1].width))
+    X[np.repeat(np.arange(lengths.size), lengths), indices] = np.concatenate([block.values for block in blocks])
+    return X, np.concatenate([block.y for block in blocks]) > 0.0

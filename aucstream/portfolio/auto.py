@@ -21,7 +21,7 @@ from aucstream.kernels.ledger import SIZE as LEDGER_SIZE
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, learner
-from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Slots, Table
+from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table
 from aucstream.native.row_entry import NO_ENTRY, RowEntry
 from aucstream.portfolio.portfolio import NEWEST, SPARSE, candidates_of
 from aucstream.stages import Stages
@@ -37,10 +37,12 @@ DECIDED = 200  # row at which members that do not fit the rows leave
 
 
 class State(NamedTuple):
-    """15 floats and a calibration for each member, a reservoir of 200 rows, and the members' own states."""
+    """15 floats and a calibration for each member, the stack, a reservoir of 200 rows, and the members' own states."""
 
     members: Annotated[Floats, Table("members", kernel.MEMBER_SIZE)]
     lines: Annotated[Floats, Table("members", LEDGER_SIZE)]
+    stack: Annotated[Floats, Table("stack rows", "stack")]  # coefficients, then their covariance
+    work: Annotated[Floats, Scratch(np.float64, 0, "work")]
     reference: Annotated[Floats, Table("members", 2 * kernel.KEPT)]
     recent: Annotated[Floats, Table(kernel.NEAR, 4)]
     scalars: Annotated[Floats, Fixed(kernel.SCALARS_SIZE)]
@@ -60,21 +62,23 @@ class Auto(Learner):
     """Many models side by side, each judged by what it said before it learned: the choice where nobody has chosen.
 
     Members with scalers of their own learn every row. Two mixtures of their calibrated scores are served as one: the
-    local one weighs members by the log loss of the rows so far, so it follows a change at once; the global one weighs
-    them by how they rank new rows against a reservoir of old ones, so neither a short memory nor the base rate of the
-    moment can win it. Expensive members rest while their weights are small, until an alarm wakes them.
+    local one weighs members by the log loss of the rows so far, so it follows a change at once, and has a stack of them
+    all as one more member; the global one weighs them by how they rank new rows against a reservoir of old ones, so
+    neither a short memory nor the base rate of the moment can win it. Expensive members rest while their weights are
+    small, until an alarm wakes them.
 
     Parameters
     ----------
     portfolio : str, default="2026"
-        The name of a list of members, or members SCALER/LEARNER between spaces, each with parameters if need be:
-        "standard+l2/ftrl none/jointforest auto/psam(capacity=200;fresh=10)". A later version may have another list
+        The name of a list of members, or members SCALER/LEARNER or SCALER/MAP/LEARNER between spaces, each with
+        parameters if need be: "standard+l2/ftrl none/jointforest auto/psam(capacity=200;fresh=10)". A later version may have another list
         as its default; a stored model keeps its own.
     cost : float or None, default=None
         In (0, inf). The most that the active members may cost together, in rows of a `PSAM` with its scaler; light
         members rest first. None: no bound. It may be changed at any time, and counts from the next checkpoint.
     seed : int or None, default=0
-        Of the reservoir, and of every member that draws. None: drawn at construction.
+        Of the reservoir, and of every member that draws; to it is added the seed that a member names. None: drawn at
+        construction.
 
     Attributes
     ----------
@@ -85,15 +89,21 @@ class Auto(Learner):
 
     Notes
     -----
-    With s_j the score of member j and a_j, b_j its online logistic calibration, l_j = a_j s_j / rms(s_j) + b_j, and ::
+    With s_j the score of member j and a_j, b_j its online logistic calibration, l_j = a_j s_j / rms(s_j) + b_j, base the
+    log odds of the rows so far, and ::
 
-        u = (1 - share) logit(sum_j w_j sigmoid(l_j)) + share logit(sum_j g_j sigmoid(slope_j (s_j / rms - mid_j) + base))
+        p = (1 - v) sum_j w_j sigmoid(l_j) + v sigmoid(base + theta_0 + sum_j theta_j clip(l_j - base, -4, 4))
+        q = sum_j g_j sigmoid(slope_j (s_j / rms - mid_j) + base)
+        u = (1 - share) logit(p) + share logit(q) - start
 
-    w is the posterior of Bayes' rule with a fixed share of 1e-3 [1]_. g is the same of the pairwise logistic loss of the
-    up to 128 rows after each checkpoint, scored by the members as they stood at it, against 100 rows of each class; it
-    comes into force at the next checkpoint, so no label reaches a score of its own row. A checkpoint is due when the
-    rows have grown by a tenth, at least 20 and at most 2,048. `share` is one half, and falls to 0 as the fading AUC of
-    the local mixture leads that of the mean of both by .001 to .005.
+    w is the posterior of Bayes' rule with a fixed share of 1e-3 [1]_, and v that of the stack. theta is a Bayesian
+    logistic regression that forgets: extended Kalman steps from theta_j = 1 / members with a variance of .03 [2]_. g is
+    the posterior of the pairwise logistic loss of the up to 128 rows after each checkpoint, scored by the members as they
+    stood at it, against 100 rows of each class; it comes into force at the next checkpoint, so no label reaches a score
+    of its own row. A checkpoint is due when the rows have grown by a tenth, at least 20 and at most 2,048. `share` is 1
+    at first and one half from 50 rows of the rarer class on, and falls to 0 as the fading AUC of the local mixture leads
+    that of the mean of both by .001 to .005. `start` is base until the rarer class has 100 rows, and then stays: what is
+    counted in the first rows is no part of the ranking.
 
     The members are decided by the first row, and for named rows again at row 200: dense rows of up to 300 columns,
     wider ones, and sparse ones have members of their own. The work per row is that of all active members.
@@ -101,6 +111,7 @@ class Auto(Learner):
     References
     ----------
     .. [1] Herbster, Warmuth, "Tracking the best expert", Machine Learning 1998.
+    .. [2] Wolpert, "Stacked generalization", Neural Networks 1992.
 
     Examples
     --------
@@ -146,7 +157,8 @@ class Auto(Learner):
         super().__post_init__()
 
     def _sizes(self) -> dict[str, int]:
-        return {"members": len(self._candidates)}
+        m = len(self._candidates)
+        return {"members": m, "stack": m + 1, "stack rows": m + 2, "work": 2 * (m + 1)}
 
     def _reset(self) -> None:
         self._models: list[Stages] = []
@@ -204,6 +216,11 @@ class Auto(Learner):
         self._listed = None
         for column in (kernel.LOCAL, kernel.GLOBAL, kernel.NEXT_GLOBAL, kernel.LARGER):
             members[at, column] = 1.0 / len(at)
+        stack = self._field("stack")
+        stack[0, at] = 1.0 / len(at)
+        for j in [*at, len(members)]:
+            stack[1 + j, j] = kernel.STACK_VARIANCE
+        scalars[kernel.STACK_WEIGHT] = 0.5
         affordable = self._affordable(members[:, kernel.ACTIVE] > 0.0)
         self._rest((members[:, kernel.ACTIVE] > 0.0) & ~affordable)
         scalars[kernel.FORM] = form
@@ -225,6 +242,9 @@ class Auto(Learner):
             self._activate(active if active.any() else self._affordable((members[:, kernel.ACTIVE] == 0.0) & ~leaves))
             members[leaves, kernel.ACTIVE] = -1.0
             self._listed = None
+            stack, gone = self._field("stack"), np.flatnonzero(leaves)
+            stack[:, gone] = 0.0
+            stack[1 + gone] = 0.0
 
     def _affordable(self, wanted: np.ndarray) -> np.ndarray:
         """Return those of the wanted members whose cost together is within the budget, heavy ones first."""

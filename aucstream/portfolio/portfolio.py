@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from aucstream.block import Form
 from aucstream.errors import InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.maps.mapping import Mapped
+from aucstream.features.maps.maps import MAPS, map_of
 from aucstream.features.scaling.scalers import is_scaling, resolve_auto, scaling_of
 from aucstream.registry import LEARNERS, learner_class, make
 from aucstream.stages import Stages
@@ -31,7 +34,7 @@ class Candidate:
     Attributes
     ----------
     name : str
-        SCALER/LEARNER, and parameters in brackets where it has other than defaults.
+        SCALER/LEARNER or SCALER/MAP/LEARNER, and parameters in brackets where a part has other than defaults.
     scaler : str
         Name of its scaling.
     algorithm : str
@@ -44,6 +47,8 @@ class Candidate:
         Of the first row, with which it takes part.
     most_columns : int or None
         It leaves where there are more columns.
+    map : dict or None
+        Kind and parameters of the feature map before its learner.
     """
 
     name: str
@@ -53,6 +58,7 @@ class Candidate:
     cost: float = 1.0
     forms: frozenset[Form] = field(default=ALL)
     most_columns: int | None = None
+    map: dict[str, Any] | None = None
 
     def takes(self, columns: int) -> bool:
         """Return whether it takes part where there are so many columns."""
@@ -61,14 +67,27 @@ class Candidate:
     def stages(self, encoder: Encoder, seed: int) -> Stages:
         """Return a new model of this member, whose columns are those of `encoder`."""
         params = self.params
-        if "seed" in learner_class(self.algorithm)._parameters and params.get("seed") is None:
-            params = {**params, "seed": seed}  # one that it drew would be another after each start
+        if "seed" in learner_class(self.algorithm)._parameters:
+            params = {**params, "seed": _sum(seed, params.get("seed"))}  # one that it drew would differ at each start
         is_open = self.scaler.startswith("auto")  # until the form of the first rows is known
         resolved = None if is_open else self.scaler
         scaling = scaling_of(resolve_auto(Form.NAMED, self.scaler) if is_open else self.scaler)
-        stages = Stages(encoder, scaling, make(self.algorithm, params), resolved)
+        learner = make(self.algorithm, params)
+        mapping = None
+        if self.map is not None:
+            mapping = Mapped(map_of({**self.map, "seed": _sum(seed, self.map.get("seed"))}), encoder, learner)
+        stages = Stages(encoder, scaling, learner, resolved, mapping)
         stages.adopt(encoder)
         return stages
+
+
+def _sum(seed: int, own: Any) -> Any:
+    """Return the seed of a member: that of `Auto`, and its own where it names one."""
+    return (seed + own) % (1 << 63) if isinstance(own, int) else seed if own is None else own
+
+
+def _part(name: str, params: Mapping[str, Any]) -> str:
+    return f"{name}({';'.join(f'{name}={value}' for name, value in params.items())})" if params else name
 
 
 def _candidate(
@@ -77,22 +96,34 @@ def _candidate(
     cost: float,
     forms: frozenset[Form] = ALL,
     most_columns: int | None = None,
+    map: Mapping[str, Any] | None = None,
     **params: Any,
 ) -> Candidate:
-    brackets = f"({';'.join(f'{name}={value}' for name, value in params.items())})" if params else ""
-    return Candidate(f"{scaler}/{algorithm}{brackets}", scaler, algorithm, params, cost, forms, most_columns)
+    parts = [scaler, _part(algorithm, params)]
+    if map is not None:
+        parts.insert(1, _part(map["kind"], {name: value for name, value in map.items() if name != "kind"}))
+    map = None if map is None else dict(map)
+    return Candidate("/".join(parts), scaler, algorithm, params, cost, forms, most_columns, map)
 
+
+THRESHOLDS = {"kind": "randomthresholds", "components": 300, "warmup": 200}
+LANDMARKS = {"kind": "kmeansnystroem", "landmarks": 50, "warmup": 200}
 
 DEFAULT: tuple[Candidate, ...] = (
-    _candidate("none", "jointforest", 8.0),
+    _candidate("none", "jointforest", 5.0),
+    _candidate("none", "jointforest", 5.0, DENSE, seed=1),
     _candidate("auto", "psam", 1.0),
-    _candidate("standard+l2", "ftrl", 0.3),
+    _candidate("standard@3000+l2", "ftrl", 0.3),
     _candidate("l2", "cbr", 2.0),
     _candidate("standard+l2", "onlinelogistic", 0.2, eta0=64.0),
     _candidate("standard", "ftrl", 0.3, DENSE),
     _candidate("auto", "mba", 0.5, DENSE, NARROW),
     _candidate("arctan+bounded", "mba", 0.5, DENSE, NARROW),
+    _candidate("arctan+bounded", "mba", 0.5, DENSE, NARROW, half_life=3000, clock="global"),
+    _candidate("arctan+bounded", "mba", 10.0, DENSE, NARROW, map=THRESHOLDS),
+    _candidate("arctan+bounded", "mba", 1.0, DENSE, NARROW, map=LANDMARKS),
     _candidate("l2", "psam", 1.0),
+    _candidate("none", "ftrl", 0.3, alpha=0.1, l1=0.0),
     _candidate("auto", "ftrl", 0.3, CSR, l1=0.0),
     _candidate("l2", "ftrl", 0.3),
     _candidate("standard+l2", "cbr", 2.0, CSR),
@@ -102,23 +133,34 @@ DEFAULT: tuple[Candidate, ...] = (
 PORTFOLIOS: dict[str, tuple[Candidate, ...]] = {"2026": DEFAULT}  # a later version adds others, and changes none
 NEWEST = "2026"
 
-_MEMBER = re.compile(r"(?P<scaler>[^/\s]+)/(?P<algorithm>\w+)(?:\((?P<params>[^()]*)\))?")
+_PART = r"\w+(?:\([^()]*\))?"
+_MEMBER = re.compile(rf"(?P<scaler>[^/\s]+)(?:/(?P<map>{_PART}))?/(?P<learner>{_PART})")
+_ALLOWED = "members SCALER/LEARNER or SCALER/MAP/LEARNER between spaces"
+
+
+def _params_of(part: str) -> tuple[str, dict[str, Any]]:
+    """Return (name, parameters) of "name(parameter=value;parameter=value)"."""
+    name, _, text = part.rstrip(")").partition("(")
+    params: dict[str, Any] = {}
+    for item in filter(None, text.split(";")):
+        key, _, value = item.partition("=")
+        try:
+            params[key.strip()] = json.loads(value)
+        except ValueError:
+            params[key.strip()] = value.strip()
+    return name, params
 
 
 def _candidate_of(text: str) -> Candidate:
-    """Return the member that SCALER/LEARNER or SCALER/LEARNER(param=value;param=value) names; its cost is 1."""
+    """Return the member that a text names; its cost is 1."""
     match = _MEMBER.fullmatch(text)
-    scaler, algorithm = (match["scaler"], match["algorithm"]) if match else ("", "")
-    if not is_scaling(scaler) or algorithm not in LEARNERS or algorithm == "auto":
-        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
-    params: dict[str, Any] = {}
-    for item in filter(None, ((match and match["params"]) or "").split(";")):
-        name, _, value = item.partition("=")
-        try:
-            params[name.strip()] = json.loads(value)
-        except ValueError:
-            params[name.strip()] = value.strip()
-    return _candidate(scaler, algorithm, 1.0, **params)
+    scaler = match["scaler"] if match else ""
+    algorithm, params = _params_of(match["learner"] if match else "")
+    kind, map_params = _params_of((match and match["map"]) or "")
+    is_map = kind in MAPS or not (match and match["map"])
+    if not is_scaling(scaler) or algorithm not in LEARNERS or algorithm == "auto" or not is_map:
+        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or {_ALLOWED}", text)
+    return _candidate(scaler, algorithm, 1.0, map={"kind": kind, **map_params} if kind else None, **params)
 
 
 def candidates_named(text: str) -> tuple[Candidate, ...]:
@@ -145,7 +187,7 @@ def candidates_named(text: str) -> tuple[Candidate, ...]:
     if len(counts) < len(members):
         raise InvalidParams("Auto.portfolio", "each member once", counts.most_common(1)[0][0])
     if not members:
-        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or members SCALER/LEARNER between spaces", text)
+        raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or {_ALLOWED}", text)
     return members
 
 

@@ -1,7 +1,8 @@
 """The way of rows to a feature map: kept during a warm-up, then scaled and mapped by what was fitted on them.
 
 A map cannot be carried over into new units as weights can, so the scaling before it is set once, from the
-rows of the warm-up, and stays.
+rows of the warm-up, and stays. Only a scaling with a half-life goes on: the map then sees each row as it lies
+among the recent ones, so that it bends where the rows are, and the learner follows what that moves.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Fittable(Protocol):
 
 
 class Fixed:
-    """Scaling and map after the warm-up; never changes, so that copies of a model may share it.
+    """Scaling and map after the warm-up. Copies of a model share it where the scaling stays, and `copied` it where not.
 
     Parameters
     ----------
@@ -87,34 +88,111 @@ class Fixed:
         self._identity = bool(np.array_equal(place[: kinds.size], np.arange(kinds.size)))
         self._arguments = kind._arguments(tables, max(1, kinds.size))
         self.features = kind._features(tables)
+        self._start_scratch()
+
+    def _start_scratch(self) -> None:
         self._out = np.empty(self.features)
         self._idx, self._val = np.empty(0, dtype=np.int64), np.empty(0)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the scaling goes on to follow the rows."""
+        return self.scaling.half_life is not None
+
+    def copied(self) -> Fixed:
+        """Return what a copy of the model has: itself where nothing moves, else one with a scaling of its own."""
+        if not self.moves:
+            return self
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied.scaling = self.scaling.copy()
+        copied._start_scratch()
+        return copied
 
     def forward(self, block: Block) -> Block:
         """Return the rows as the learner takes them: dense, `features` wide."""
         rows = self.picked(block)
         if self.scaling.scheduled:
             rows = rows.with_values(self.scaling.forward(rows, self.kinds)[0])
+        return self._mapped(rows)
+
+    def _mapped(self, rows: Block) -> Block:
         out = np.empty((len(rows), self.features))
         self.kind._block(rows.indptr, rows.indices, rows.values, out, *self._arguments)
-        return _dense(out, block.y, block.weights)
+        return _dense(out, rows.y, rows.weights)
 
     def forward_row(self, idx: Ints | None, val: Floats) -> Floats:
         """Return the features of one named row, NaN where it is not finite; valid until the next call."""
-        if idx is not None or not self._identity or val.size > self.kinds.size:
-            if self._val.size < val.size:
-                self._idx, self._val = np.empty(val.size, dtype=np.int64), np.empty(val.size)
-            pick = _PICK.dense if idx is None else _PICK.sparse
-            n = pick(idx, val, self.place, self._idx, self._val)
-            if n < 0:
-                self._out.fill(math.nan)
-                return self._out
-            idx, val = self._idx[:n], self._val[:n]
+        picked = self._picked_row(idx, val)
+        if picked is None:
+            self._out.fill(math.nan)
+            return self._out
+        idx, val = picked
         if self.scaling.scheduled:
             val, _ = self.scaling.forward_row(idx, val, self.kinds)
+        return self._mapped_row(idx, val)
+
+    def _picked_row(self, idx: Ints | None, val: Floats) -> tuple[Ints | None, Floats] | None:
+        """Return one named row by place, None where it is not finite; valid until the next call."""
+        if idx is None and self._identity and val.size <= self.kinds.size:
+            return idx, val
+        if self._val.size < val.size:
+            self._idx, self._val = np.empty(val.size, dtype=np.int64), np.empty(val.size)
+        pick = _PICK.dense if idx is None else _PICK.sparse
+        n = pick(idx, val, self.place, self._idx, self._val)
+        return None if n < 0 else (self._idx[:n], self._val[:n])
+
+    def _mapped_row(self, idx: Ints | None, val: Floats) -> Floats:
         row = self.kind._row.dense if idx is None else self.kind._row.sparse
         row(idx, val, *self._arguments, self._out)
         return self._out
+
+    def learn(self, block: Block, learner: Learner) -> Floats:
+        """Let the learner learn a block, and the scaling follow it; return the scores before each update."""
+        if not self.moves:
+            return learner._learn(self.forward(block))
+        scores = np.empty(len(block))
+        start = 0
+        while start < len(block):
+            gap = self.scaling.rows_until_change()
+            stop = min(len(block), start + max(1, gap - 1))
+            part = block.rows(start, stop)
+            rows = self.picked(part)
+            if gap > 1:
+                values, norms = self.scaling.forward(rows, self.kinds)
+                scores[start:stop] = learner._learn(self._mapped(rows.with_values(values)))
+                self.scaling.observe(rows, norms, scores[start:stop], self.kinds)
+            else:
+                scores[start] = self._learn_at_change(part, rows, learner)
+            start = stop
+        return scores
+
+    def _learn_at_change(self, part: Block, row: Block, learner: Learner) -> float:
+        """Learn the one row before which the applied values change; undo the change where its step is skipped."""
+        score = float(learner._score(self.forward(part))[0])
+        before = self.scaling.copy()
+        self.scaling.change(row, self.kinds)
+        values, _ = self.scaling.forward(row, self.kinds)
+        if math.isnan(score) or math.isnan(learner._learn(self._mapped(row.with_values(values)))[0]):
+            self.scaling = before
+            return math.nan
+        return score
+
+    def learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float, learner: Learner) -> float | None:
+        """Learn one named row; return its score before, None where the applied values change before it."""
+        if not self.moves:
+            return learner._learn_row(None, self.forward_row(idx, val), sign, weight)
+        picked = self._picked_row(idx, val)
+        if picked is None:
+            return math.nan
+        idx, val = picked
+        z = self.scaling.take_row(idx, val, self.kinds)
+        if z is None:
+            return None
+        score = learner._learn_row(None, self._mapped_row(idx, z), sign, weight)
+        if score != score:
+            self.scaling.give_back(idx, val)
+        return score
 
     def picked(self, block: Block) -> Block:
         """Return the rows by place; what has none is left out."""
@@ -249,8 +327,14 @@ class Warmup:
     # -- copies and snapshots ------------------------------------------------------------------------
 
     def mark(self) -> tuple[Any, ...]:
-        """Return a mark for `rewind`; kept rows are never written to, so it costs nothing."""
-        return self.fixed, self.rows, self.positives, self.entries, list(self._blocks)
+        """Return a mark for `rewind`; kept rows are never written to."""
+        return (
+            None if self.fixed is None else self.fixed.copied(),
+            self.rows,
+            self.positives,
+            self.entries,
+            list(self._blocks),
+        )
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to a mark."""
@@ -333,7 +417,7 @@ class Mapped:
                 self.end_warmup(scaler)
         if warmup.fixed is not None:
             for part in _parts(block, start):
-                scores[start : start + len(part)] = self.learner._learn(warmup.fixed.forward(part))
+                scores[start : start + len(part)] = warmup.fixed.learn(part, self.learner)
                 start += len(part)
         return scores
 
@@ -341,9 +425,10 @@ class Mapped:
         """Fit the map, and learn, on the rows kept so far; does nothing where none is kept."""
         if self.warmup.rows:
             blocks = self.warmup.blocks()
-            self._fit(scaler)
+            fixed = self._fit(scaler)
             for block in blocks:
-                self.learn(block, scaler)
+                for part in _parts(block):
+                    self.learner._learn(fixed.forward(part))  # the scaling has these rows already
 
     def look_at(self, block: Block, scaler: str | None) -> None:
         """Fit the map on these rows, and learn none."""
@@ -351,10 +436,11 @@ class Mapped:
         if self.warmup.rows:
             self._fit(scaler)
 
-    def _fit(self, scaler: str | None) -> None:
+    def _fit(self, scaler: str | None) -> Fixed:
         assert scaler is not None
         fixed = self.warmup.fix(self.map, self.encoder, scaling_of(scaler, FIRST_RULES))
         self.learner._encoder.columns(fixed.features, learn=True)
+        return fixed
 
     def score(self, block: Block) -> Floats:
         """Return the scores (n,); 0 during the warm-up."""
@@ -375,11 +461,12 @@ class Mapped:
         return self.learner._score_row(None, fixed.forward_row(idx, val))
 
     def learn_row(self, idx: Ints | None, val: Floats, sign: float, weight: float) -> float | None:
-        """Learn one named row; return its score before, NaN where it was skipped; None during the warm-up."""
+        """Learn one named row; return its score before, NaN where it was skipped.
+
+        None, and nothing changed, during the warm-up and where the applied scaling changes before the row.
+        """
         fixed = self.warmup.fixed
-        if fixed is None:
-            return None
-        return self.learner._learn_row(None, fixed.forward_row(idx, val), sign, weight)
+        return None if fixed is None else fixed.learn_row(idx, val, sign, weight, self.learner)
 
     def mark(self) -> tuple[Any, ...]:
         """Return a mark for `rewind`; the learner's state is kept apart."""

@@ -28,6 +28,7 @@ from aucstream.kernels.ledger import (
 )
 from aucstream.kernels.pairs.buffers import RESERVOIR, offer
 from aucstream.kernels.weights.example_weights import by_mean
+from aucstream.kernels.weights.kalman import kalman_step
 
 # layout of `members` (m, …)
 (
@@ -79,8 +80,10 @@ MEMBER_SIZE = 15
     FORM,  # of the first row, see `block.Form`
     ENTRIES,  # values in all rows
     COLUMNS,  # 1 + the highest column of a row
-) = range(28)
-SCALARS_SIZE = 28
+    STACK_WEIGHT,  # of the stack in the local mixture
+    START,  # log odds of the base rate of the first rows, which are no part of what is served
+) = range(30)
+SCALARS_SIZE = 30
 
 FIXED_SHARE = 1e-3  # of the weight that is spread over all active members at each row
 PRIOR = 20.0  # rows that the calibration's prior stands for
@@ -88,7 +91,12 @@ KEPT = 100  # rows of each class in the reservoir
 NEAR = 200  # rows of each class that new rows are placed against
 PLACED_MEMORY = 2000.0  # rows
 PLACED_LEAST = 20.0  # rows of each class
-LEAD_FROM, LEAD_TO = 0.001, 0.005  # lead of the local mixture between which its share grows from 1/2 to 1
+LEAD_FROM, LEAD_TO = 0.001, 0.005  # lead of the local mixture between which its share grows to 1
+GLOBAL_FIRST = 50.0  # placed rows of the rarer class until the global mixture's share has fallen from 1 to 1/2
+SETTLED = 100.0  # rows of the rarer class after which START stays
+STACK_VARIANCE = 0.03  # of the prior of a coefficient of the stack; forgetting never lets their mean rise above it
+STACK_FORGETTING = 0.01  # times 4 pi (1 - pi), pi the share of positives
+STACK_CUT = 4.0  # log odds above or below the base rate's
 BENCH_KEEP = 0.5 ** (1.0 / 1000.0)
 RECENT_KEEP = 0.5 ** (1.0 / 1000.0)
 FIRST_ALARM = 300.0  # row
@@ -153,7 +161,8 @@ def observe(line, score, y, weight, rare):
     square = score * score
     if line[CAL_RMS2] > 0.0:
         square = min(square, 100.0 * line[CAL_RMS2])
-    line[CAL_RMS2] += max(forget, 1.0 / rows) * (square - line[CAL_RMS2])
+    # scores of 0 before the first other one, as in the warm-up of a map, say nothing of the scale
+    line[CAL_RMS2] += (max(forget, 1.0 / rows) if line[CAL_RMS2] > 0.0 else 1.0) * (square - line[CAL_RMS2])
     p = g + (1.0 if y > 0.0 else 0.0)
     curvature = weight * max(p * (1.0 - p), least)
     forget = max(least / LEAST_CURVATURE / MEMORY, 2.0 / (rows + PRIOR))
@@ -186,13 +195,54 @@ def observe(line, score, y, weight, rare):
 
 
 @jit
-def _local(members, lines, x):
-    """Return the log odds of the local mixture of member scores."""
+def above_base(log_odds_of_member, base):
+    """Return a feature of the stack: the log odds of a member above the base rate's, cut."""
+    return min(STACK_CUT, max(-STACK_CUT, log_odds_of_member - base))
+
+
+@jit
+def local_parts(members, lines, stack, ledger, x):
+    """Return (probability of the members by their local weights, log odds of the stack) for member scores."""
+    m = members.shape[0]
+    base = base_of(ledger)
     p = 0.0
-    for j in range(members.shape[0]):
+    stacked = base + stack[0, m]
+    for j in range(m):
         if members[j, ACTIVE] > 0.0:
-            p += members[j, LOCAL] * sigmoid(calibrated(lines[j], x[j]))
-    return log_odds(p)
+            line = calibrated(lines[j], x[j])
+            p += members[j, LOCAL] * sigmoid(line)
+            stacked += stack[0, j] * above_base(line, base)
+    return p, stacked
+
+
+@jit
+def _local(scalars, p, stacked):
+    """Return the log odds of the local mixture from its parts."""
+    return log_odds((1.0 - scalars[STACK_WEIGHT]) * p + scalars[STACK_WEIGHT] * sigmoid(stacked))
+
+
+@jit
+def _learn_stack(members, lines, stack, work, scalars, ledger, x, p, stacked, y, weight):
+    """Weigh the stack against the members' own mixture, then let it learn; writes stack, work, scalars."""
+    m = members.shape[0]
+    base = base_of(ledger)
+    present = 0
+    for j in range(m):
+        work[j] = above_base(calibrated(lines[j], x[j]), base) if members[j, ACTIVE] > 0.0 else 0.0
+        present += 1 if members[j, ACTIVE] >= 0.0 else 0
+    work[m] = 1.0
+    q = sigmoid(stacked)
+    own, other = (q, p) if y > 0.0 else (1.0 - q, 1.0 - p)
+    if weight != 1.0:
+        own, other = own**weight, other**weight
+    own = scalars[STACK_WEIGHT] * (own + TINY)
+    other = (1.0 - scalars[STACK_WEIGHT]) * (other + TINY)
+    scalars[STACK_WEIGHT] = (1.0 - FIXED_SHARE) * own / (own + other) + 0.5 * FIXED_SHARE
+    share = sigmoid(base)
+    forgetting = STACK_FORGETTING * 4.0 * share * (1.0 - share)
+    target = 1.0 if y > 0.0 else 0.0
+    most = STACK_VARIANCE * (present + 1)
+    kalman_step(stack[0], stack[1:], work, work[m + 1 :], stacked, target, weight, forgetting, most)
 
 
 @jit
@@ -208,48 +258,66 @@ def _global(members, lines, ledger, x):
 
 
 @jit
-def score_row(members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, idx, x):
+def score_row(
+    members, lines, stack, work, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, idx, x
+):
     """Return what is served for member scores x (m,) or (2 m,); 0 before the first row."""
     if ledger[ROWS] == 0.0:
         return 0.0
     share = share_of_global(scalars)
-    return (1.0 - share) * _local(members, lines, x) + share * _global(members, lines, ledger, x)
+    p, stacked = local_parts(members, lines, stack, ledger, x)
+    local = _local(scalars, p, stacked)
+    return (1.0 - share) * local + share * _global(members, lines, ledger, x) - scalars[START]
 
 
 @jit
-def slopes(members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, x, out):
+def slopes(
+    members, lines, stack, work, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, x, out
+):
     """Return the score of member scores x (m,); writes to out (m,) its slope along each of them."""
     out[:] = 0.0
     if ledger[ROWS] == 0.0:
         return 0.0
     share = share_of_global(scalars)
-    local, other = _local(members, lines, x), _global(members, lines, ledger, x)
-    p, q = sigmoid(local), sigmoid(other)
+    own, stacked = local_parts(members, lines, stack, ledger, x)
+    local, other = _local(scalars, own, stacked), _global(members, lines, ledger, x)
+    p, q, r = sigmoid(local), sigmoid(other), sigmoid(stacked)
+    stack_weight = scalars[STACK_WEIGHT]
     base = base_of(ledger)
     for j in range(members.shape[0]):
         if members[j, ACTIVE] > 0.0:
-            a = sigmoid(calibrated(lines[j], x[j]))
+            line = calibrated(lines[j], x[j])
+            a = sigmoid(line)
+            uncut = 1.0 if abs(line - base) < STACK_CUT else 0.0
             z = scaled(x[j], lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 0.0
             b = sigmoid(members[j, SLOPE] * (z - members[j, MIDDLE]) + base)
-            along_local = members[j, LOCAL] * a * (1.0 - a) * lines[j, CAL_SLOPE] / (p * (1.0 - p))
+            along_local = (1.0 - stack_weight) * members[j, LOCAL] * a * (1.0 - a)
+            along_local += stack_weight * uncut * stack[0, j] * r * (1.0 - r)
+            along_local *= lines[j, CAL_SLOPE] / (p * (1.0 - p))
             along_global = members[j, GLOBAL] * b * (1.0 - b) * members[j, SLOPE] / (q * (1.0 - q))
             scale = 1.0 / math.sqrt(lines[j, CAL_RMS2]) if lines[j, CAL_RMS2] > 0.0 else 1.0
             out[j] = ((1.0 - share) * along_local + share * along_global) * scale
-    return (1.0 - share) * local + share * other
+    return (1.0 - share) * local + share * other - scalars[START]
 
 
 @jit
 def share_of_global(scalars):
-    """Return the share of the global mixture: 1/2, falling to 0 as the local one's fading AUC leads that of their mean."""
-    if min(scalars[PLACED_NEGATIVE], scalars[PLACED_POSITIVE]) < PLACED_LEAST:
-        return 0.5
+    """Return the share of the global mixture.
+
+    It is 1 at first and 1/2 from GLOBAL_FIRST rows of the rarer class on: log loss needs more rows than pairs do. It
+    falls to 0 as the local mixture's fading AUC leads that of the mean of both.
+    """
+    placed = min(scalars[PLACED_NEGATIVE], scalars[PLACED_POSITIVE])
+    most = max(0.5, 1.0 - 0.5 * placed / GLOBAL_FIRST)
+    if placed < PLACED_LEAST:
+        return most
     lead = 0.5 * (
         scalars[LOCAL_AUC_NEGATIVE]
         - scalars[MEAN_AUC_NEGATIVE]
         + scalars[LOCAL_AUC_POSITIVE]
         - scalars[MEAN_AUC_POSITIVE]
     )
-    return 0.5 * min(1.0, max(0.0, (LEAD_TO - lead) / (LEAD_TO - LEAD_FROM)))
+    return most * min(1.0, max(0.0, (LEAD_TO - lead) / (LEAD_TO - LEAD_FROM)))
 
 
 @jit
@@ -346,7 +414,22 @@ def _judge(members, reference, scalars, x, y, weight):
 
 @jit
 def learn_row(
-    members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, idx, x, y, weight
+    members,
+    lines,
+    stack,
+    work,
+    reference,
+    recent,
+    scalars,
+    slots,
+    pool_idx,
+    pool_val,
+    generator,
+    ledger,
+    idx,
+    x,
+    y,
+    weight,
 ):
     """Serve a row, then judge the members by it; writes all. Returns what was served.
 
@@ -355,18 +438,21 @@ def learn_row(
     """
     m = members.shape[0]
     weight = by_mean(ledger, y, weight)
-    local = _local(members, lines, x)
+    p, stacked = local_parts(members, lines, stack, ledger, x)
+    local = _local(scalars, p, stacked)
     other = _global(members, lines, ledger, x)
     share = share_of_global(scalars)
-    score = (1.0 - share) * local + share * other if ledger[ROWS] > 0.0 else 0.0
+    start = scalars[START]
+    score = (1.0 - share) * local + share * other - start if ledger[ROWS] > 0.0 else 0.0
     if scalars[JUDGED] < scalars[TO_JUDGE]:
         _judge(members, reference, scalars, x, y, weight)
-    _place(recent, scalars, y, local, 0.5 * (local + other))
+    _place(recent, scalars, y, local - start, 0.5 * (local + other) - start)
     observe_loss(scalars, EXCESS, KEEP, sigmoid(calibrated(ledger, score)), y)
+    _learn_stack(members, lines, stack, work, scalars, ledger, x, p, stacked, y, weight)
     for j in range(m):
         if members[j, ACTIVE] > 0.0:
-            p = sigmoid(calibrated(lines[j], x[j]))
-            likelihood = p if y > 0.0 else 1.0 - p
+            likelihood = sigmoid(calibrated(lines[j], x[j]))
+            likelihood = likelihood if y > 0.0 else 1.0 - likelihood
             members[j, LOCAL] *= (likelihood if weight == 1.0 else likelihood**weight) + TINY
     _shared(members, LOCAL)
     for j in range(m):
@@ -378,6 +464,8 @@ def learn_row(
     ledger[CAL_RMS2] = max(LEAST_SQUARE, ledger[CAL_RMS2])
     if ledger[CAL_POSITIVE] > 0.0 and ledger[CAL_NEGATIVE] > 0.0:
         ledger[CAL_ON] = 1.0
+    if min(ledger[CAL_POSITIVE], ledger[CAL_NEGATIVE]) < SETTLED:
+        scalars[START] = base_of(ledger)
     ledger[ROWS] += 1.0
     own = 1 if y > 0.0 else 0
     ledger[POSITIVES] += own

@@ -243,7 +243,11 @@ def _members(spec: ModelSpec, settings: Settings) -> Iterator[_Limit]:
         learner = learner_class(member.algorithm)
         for _, size, most, unit, setting in _declared(pointer, learner, member.params, settings):
             yield pointer, size, most, f"{unit} in {member.algorithm}", setting
-        yield from _tables(member.params, spec.encoder, rules_of(learner), settings)
+        if member.map is None:
+            yield from _tables(member.params, spec.encoder, rules_of(learner), settings)
+        elif (map_ := _class_of(member.map, MAPS)) is not None:
+            yield from _declared(pointer, map_, member.map, settings)
+            yield from _columns(map_, member.map, settings)
 
 
 def _tables(

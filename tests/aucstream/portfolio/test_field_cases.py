@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 from aucstream import Auto, Pipeline
-from aucstream.block import joined
-from aucstream.io import read
 from aucstream.kernels.auc import mixture as kernel
 from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import SIZE
 from aucstream.metrics.exact import area
 from aucstream.pipeline import PipelineSpec
-from tests.data import data_path
+from tests.data import elec2
 
 
 def auc(y: np.ndarray, scores: np.ndarray) -> float:
@@ -37,15 +35,6 @@ def t1_stream(n: int, positive: float = 0.02, seed: int = 20_000) -> tuple[np.nd
     X = random.normal(size=(n, 2))
     X[:, 0] += 1.5 * y
     return X, y
-
-
-def elec2(n: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first n rows of elec2 in time, dense."""
-    block = joined(list(read(data_path("elec2.svm.gz"))))
-    block = block.rows(0, n or len(block))
-    X = np.zeros((len(block), block.width))
-    X[np.repeat(np.arange(len(block)), np.diff(block.indptr)), block.indices] = block.values
-    return X, block.y > 0.0
 
 
 def test_q1_a_category_that_says_nothing_costs_little():
@@ -110,13 +99,13 @@ def test_q4_a_column_that_counts_the_rows_costs_little():
 
 
 def test_q5_electricity_prices_are_ranked_better_than_by_the_best_linear_peer():
-    X, y = elec2(None)
+    X, y = elec2()
     assert auc(y, learned(X, y)) > 0.958  # OnlineLogistic with the best of its step sizes, looked up afterwards
 
 
 @pytest.mark.parametrize("mapping", [{"kind": "kmeansnystroem", "landmarks": 100}, {"kind": "randomthresholds"}])
 def test_q6_where_a_map_loses_to_the_plain_rows_auto_does_not(mapping):
-    X, y = elec2(12_000)
+    X, y = (part[:12_000] for part in elec2())
     scores = learned(X, y)
     plain = Pipeline().engine.learn_array(X, y)
     mapped = Pipeline.from_spec(PipelineSpec(algorithm="psam", map=mapping)).engine.learn_array(X, y)

@@ -51,7 +51,7 @@ class Calibration:
         least = min(0.02, rarer / (self.positives + self.negatives)) if self.rare else 0.02
         one_class = self.rare and rarer == 1.0
         square = min(s * s, 100.0 * self.square) if self.square > 0.0 else s * s
-        self.square += max(forget, 1.0 / self.rows) * (square - self.square)
+        self.square += (max(forget, 1.0 / self.rows) if self.square > 0.0 else 1.0) * (square - self.square)
         row = np.array([z, 1.0])
         forget = max(1e-4 * least / 0.02, 2.0 / (self.rows + 20.0))
         self.h = (1.0 - forget) * self.h + weight * max(p * (1.0 - p), least) * np.outer(row, row)
@@ -83,6 +83,9 @@ class Auto:
         m = self.m
         self.lines = [Calibration() for _ in range(m)]
         self.last = Calibration(square=1.0, rare=True)
+        self.theta = np.append(np.full(m, 1.0 / m), 0.0)
+        self.covariance = np.eye(m + 1) * 0.03
+        self.stacked = 0.5  # weight of the stack in the local mixture
         self.local, self.overall = np.full(m, 1.0 / m), np.full(m, 1.0 / m)
         self.pending = self.overall.copy()
         self.slope, self.curvature, self.middle = np.ones(m), np.full(m, 5.0), np.zeros(m)
@@ -95,6 +98,7 @@ class Auto:
         self.placement = [[0.5, 0.5], [0.5, 0.5]]
         self.placed = [0, 0]
         self.rows = 0
+        self.start = 0.0  # log odds of the base rate of the first rows
 
     def checkpoint(self, reservoir: tuple[np.ndarray, np.ndarray], segment: int) -> None:
         """End a segment; `reservoir` has the members' scores (m, kept) of negatives and of positives."""
@@ -118,20 +122,47 @@ class Auto:
         return (1.0 - self.share) * weights / weights.sum() + self.share / self.m
 
     def _parts(self, s: np.ndarray) -> tuple[float, float, float]:
-        p = sum(w * sigmoid(c.line(v)) for w, c, v in zip(self.local, self.lines, s, strict=True))
+        members, stack, _ = self._local_parts(s)
+        p = (1.0 - self.stacked) * members + self.stacked * sigmoid(stack)
         q = 0.0
         for j in range(self.m):
             z = self.lines[j].z(s[j]) if self.lines[j].square > 0.0 else 0.0
             q += self.overall[j] * sigmoid(self.slope[j] * (z - self.middle[j]) + self.last.base)
         lead = 0.5 * sum(local - mean for local, mean in self.placement)
-        weight = 0.5 * min(1.0, max(0.0, (0.005 - lead) / 0.004)) if min(self.placed) >= 20 else 0.5
+        weight = max(0.5, 1.0 - min(self.placed) / 100.0)
+        if min(self.placed) >= 20:
+            weight *= min(1.0, max(0.0, (0.005 - lead) / 0.004))
         return logit(p), logit(q), weight
+
+    def _local_parts(self, s: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """Probability of the weighted members, log odds of the stack, and its features."""
+        lines = np.array([c.line(v) for c, v in zip(self.lines, s, strict=True)])
+        features = np.append(np.clip(lines - self.last.base, -4.0, 4.0), 1.0)
+        p = sum(w * sigmoid(line) for w, line in zip(self.local, lines, strict=True))
+        return p, self.last.base + float(self.theta @ features), features
+
+    def _learn_stack(self, s: np.ndarray, own: int) -> None:
+        """Weigh the stack against the members, then one extended Kalman step of logistic regression."""
+        p, stack, f = self._local_parts(s)
+        q = sigmoid(stack)
+        mine = self.stacked * ((q if own else 1.0 - q) + 1e-12)
+        theirs = (1.0 - self.stacked) * ((p if own else 1.0 - p) + 1e-12)
+        self.stacked = (1.0 - self.share) * mine / (mine + theirs) + self.share / 2.0
+        pi = sigmoid(self.last.base)
+        keep = 1.0 - 0.01 * 4.0 * pi * (1.0 - pi)
+        if np.trace(self.covariance) < 0.03 * len(f) * keep:
+            self.covariance /= keep
+        h = max(q * (1.0 - q), 1e-4)
+        along = self.covariance @ f
+        along_f = float(f @ along)
+        self.theta += along * (own - q) / (1.0 + h * along_f)
+        self.covariance -= h / (1.0 + h * along_f) * np.outer(along, along)
 
     def serve(self, s: np.ndarray) -> float:
         if not self.rows:
             return 0.0
         local, overall, share = self._parts(s)
-        return (1.0 - share) * local + share * overall
+        return (1.0 - share) * local + share * overall - self.start
 
     def learn(self, s: np.ndarray, standing: np.ndarray, y: float) -> float:
         """Serve one row of weight 1, then judge; `standing`: the scores of the members of the last checkpoint."""
@@ -140,13 +171,16 @@ class Auto:
         own = int(y > 0.0)
         if self.judged < self.to_judge:
             self._judge(standing, own)
-        self._place(own, local, 0.5 * (local + overall))
+        self._place(own, local - self.start, 0.5 * (local + overall) - self.start)
+        self._learn_stack(s, own)
         likelihood = np.array([sigmoid((1 if own else -1) * c.line(v)) for c, v in zip(self.lines, s, strict=True)])
         self.local = self._spread(self.local * (likelihood + 1e-12))
         for line, v in zip(self.lines, s, strict=True):
             line.observe(v, y, 1.0)
         self.last.observe(served, y, 1.0)
         self.last.square = max(0.01, self.last.square)
+        if min(self.last.positives, self.last.negatives) < 101.0:
+            self.start = self.last.base
         self.rows += 1
         return served
 
