@@ -233,6 +233,8 @@ class Health(Answer, frozen=True):
 
     status: Annotated[str, schema(example="ready")]
     faulted: Annotated[tuple[str, ...], schema("models that were set aside: they answer 503, the others serve", [])]
+    learning: Annotated[bool, schema("whether labels are taken; scoring works", example=True)]
+    why: Annotated[str | None, schema("why nothing is learned", None)]
 
 
 class FieldProblem(Answer, frozen=True):

@@ -135,7 +135,7 @@ _ENTRIES = (
     ProblemType("not-ready", 503, "The service is starting or stopping",
         "The service replays its journal, or it stops. Send again when `/readyz` answers 200.", passes=True),
     ProblemType("journal-unavailable", 503, "The journal cannot be written: nothing is learned",
-        "A write or a flush failed, so the service learns nothing until it is restarted. Look at the disk and the log.", passes=True),
+        "A write or a flush failed. The service opens its journal again by itself when the disk works, and scores meanwhile. Send again after `Retry-After`; look at the disk and the log.", passes=True),
     ProblemType("model-faulted", 503, "The model is set aside after a fault",
         "The service cannot recover this model; the others serve. The log has the reason. Delete the model, or run `aucstream fsck`."),
     ProblemType("version-not-supported", 505, "HTTP 1.1 and 1.0 are spoken here",

@@ -140,7 +140,14 @@ class ServiceCollector(Collector):
 
     def _journal(self) -> Iterator[Metric]:
         host = self._host
-        yield _gauge("aucstream_journal_writable", "0: a write or a flush failed.", (), _one(not host.journal_failed))
+        yield _gauge(
+            "aucstream_journal_writable",
+            "0: a write or a flush failed, and the journal was not opened again yet.",
+            (),
+            _one(not host.journal_failed),
+        )
+        failures = 0 if host.writer is None else host.writer.failures
+        yield _counter("aucstream_journal_failures", "Writes or flushes that failed.", (), [((), failures)])
         yield _gauge(
             "aucstream_journal_lag_rows",
             "Rows handed to the journal and not on disk yet.",

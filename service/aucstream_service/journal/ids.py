@@ -38,6 +38,10 @@ class Ids:
         self.pending: dict[int, int] = {}  # model -> predictions and early labels that wait
         self._aging: list[int] = []
 
+    def use(self, db: apsw.Connection) -> None:
+        """Go on with another connection to the same file."""
+        self._db = db
+
     def start(self, model: int, seq: int) -> Iterator[None]:
         """Check and count what is there; later ids (of a weaker level of durability) are forgotten.
 

@@ -17,8 +17,8 @@ from typing import Any, cast
 import apsw
 
 from aucstream import __version__
-from aucstream_service.errors.exceptions import JournalUnavailable, RowsDamaged, StartRefused
-from aucstream_service.journal import checksums, commands
+from aucstream_service.errors.exceptions import JournalDamaged, JournalUnavailable, RowsDamaged, StartRefused
+from aucstream_service.journal import checksums, commands, wal
 from aucstream_service.journal.event_codec import without
 from aucstream_service.journal.ids import Ids
 from aucstream_service.journal.integrity import check_log, check_structure, check_tables, damaged, unreadable
@@ -56,6 +56,8 @@ class Journal:
         self.flushed_before = False  # every commit of the process before was flushed (durability disk)
         self.versions: list[str] = []  # of the library, that wrote this journal, oldest first
         self._wal_pages = 0
+        self._frames = 0  # of the log, that commits have acknowledged; what lies behind them was not
+        self._counts: tuple[dict[Any, Any], ...] = ()  # `_countings` before the transaction that is under way
         self._scrubbing = False  # raw records were removed: the log that still holds them must go
         self._seq: dict[int, int] = {}
         self._pending: dict[int, PendingSpec] = {}
@@ -77,19 +79,14 @@ class Journal:
         """
         db: apsw.Connection | None = None
         try:
-            db = apsw.Connection(str(self.path), vfs=self.vfs)
-            db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            if list(db.execute("PRAGMA journal_mode = WAL")) != [("wal",)]:  # SQLite does not raise
-                raise StartRefused(f"a journal with a write-ahead log, {self.path} could not be given one")
-            db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
-            db.execute("PRAGMA foreign_keys = OFF")
-            db.execute("PRAGMA secure_delete = ON")  # what is removed held raw features
-            db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
+            db = self._connect()
+            self._configure(db)
             check_log(db, self.path, self.files)
             check_structure(db, self.path)
             # What a killed process left in the log may not have reached the disk, however well it reads now:
             # it must before anything is added.
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._frames = 0
             migrate(db)
             check_tables(db, self.path)
             self._note_start(db)
@@ -106,6 +103,86 @@ class Journal:
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
 
+    def _connect(self) -> apsw.Connection:
+        return apsw.Connection(str(self.path), vfs=self.vfs)
+
+    def _configure(self, db: apsw.Connection) -> None:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if list(db.execute("PRAGMA journal_mode = WAL")) != [("wal",)]:  # SQLite does not raise
+            raise StartRefused(f"a journal with a write-ahead log, {self.path} could not be given one")
+        db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("PRAGMA secure_delete = ON")  # what is removed held raw features
+        db.set_wal_hook(self._note_pages)  # and no checkpoint by itself: SQLite says nothing when one fails
+
+    def reopen(self) -> None:
+        """Open the file again after a failure, as the last acknowledged commit left it.
+
+        A commit that failed may lie whole in the log, and a flush that failed may have marked pages as written that are
+        not. So the log is cut behind the last acknowledged commit, written to a new file and flushed, and then moved
+        into the database file, whose pages are written and flushed anew. Whoever sent what was cut was answered 503.
+
+        Raises
+        ------
+        JournalDamaged
+            Acknowledged commits cannot be read.
+        apsw.Error, OSError, StartRefused
+            The disk still fails.
+        """
+        self.close(failed=True)
+        self._renew_log()
+        db = self._connect()
+        try:
+            self._configure(db)
+            frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if max(frames, 0) < self._frames:
+                raise JournalDamaged(
+                    f"{self._frames} frames of acknowledged commits in the log of {self.path}, got {max(frames, 0)}"
+                )
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._frames = self._wal_pages = 0
+            db.execute("BEGIN IMMEDIATE")  # a full disk that took what was there may not take more
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('durability', ?)", (self.durability,))
+            db.execute("COMMIT")
+        except BaseException:
+            self._connection = db
+            self.close(failed=True)
+            raise
+        self._connection = db
+        self.ids.use(db)
+        for counts, before in zip(self._countings, self._counts, strict=False):
+            counts.clear()
+            counts.update(before)
+        self._counts = ()
+        self._dropped = True  # perhaps: a look tells
+
+    def _renew_log(self) -> None:
+        """Write the acknowledged part of the log to a new file, which takes the place of the log."""
+        path = self.path.with_name(f"{self.path.name}-wal")
+        if not self.files.exists(path):
+            return
+        data = self.files.read(path)
+        data = data[: wal.size_of(data, self._frames)]
+        if not data:
+            self.files.remove(path)
+        else:
+            temporary = path.with_name(f"{path.name}.new")
+            file = self.files.create(temporary)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[self.files.write(file, view) :]
+                self.files.sync(file)
+            finally:
+                self.files.close(file)
+            self.files.rename(temporary, path)
+        self.files.sync_folder(path.parent)
+
+    @property
+    def _countings(self) -> tuple[dict[Any, Any], ...]:
+        """What a transaction changes in memory."""
+        return self._seq, self._pending, self.ids.final, self.ids.pending
+
     def _note_start(self, db: apsw.Connection) -> None:
         """Note who writes from now on, and how safely."""
         self.flushed_before = meta(db, "durability", "") == "disk"
@@ -116,22 +193,25 @@ class Journal:
                 db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
+        self._wal_pages = self._frames = pages
         return 0
 
     def checkpoint(self) -> None:
         """Move the log into the file when it is long enough.
 
-        Like after a commit, an exception means that the file must not be used again: after a failed
-        flush the kernel may count pages as written that are not.
+        Like after a commit, an exception means that the file must not be used again before `reopen`: after a
+        failed flush the kernel may count pages as written that are not.
         """
         if self._scrubbing:
             self._scrubbing = False
             self._wal_pages = 0
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._frames = 0
         elif self._wal_pages >= CHECKPOINT_PAGES:
             self._wal_pages = 0
-            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            frames, moved = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if frames == moved:  # the next commit begins the log anew
+                self._frames = 0
 
     def close(self, *, failed: bool = False) -> None:
         """Close; after a failed write the file is left as it is (no checkpoint is tried)."""
@@ -215,9 +295,10 @@ class Journal:
     def commit(self, group: Sequence[commands.Command]) -> list[commands.Outcome]:
         """Carry commands out as one transaction; when this returns they are durable.
 
-        Any exception means that nothing is known about the file: it must not be used again.
+        Any exception means that nothing is known about the file: it must not be used again before `reopen`.
         """
         db = self._db
+        self._counts = tuple(map(dict, self._countings))
         db.execute("BEGIN IMMEDIATE")
         transaction = Transaction(db, self.ids, self._seq, self._pending, stores_events=self.durability != "memory")
         outcomes: list[commands.Outcome] = []
@@ -227,6 +308,7 @@ class Journal:
             else:
                 outcomes.append(self._carry_out(transaction, run[0]))
         db.execute("COMMIT")
+        self._counts = ()
         return outcomes
 
     def _carry_out(self, transaction: Transaction, command: commands.Command) -> commands.Outcome:

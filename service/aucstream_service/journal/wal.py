@@ -47,6 +47,14 @@ def lost(log: Log, read_frames: int) -> int:
     return max(0, behind - 1)
 
 
+def size_of(data: bytes, frames: int) -> int:
+    """Return how many bytes of a log its first frames take; 0 for none."""
+    if frames == 0 or len(data) <= _HEADER.size:
+        return 0
+    page = _HEADER.unpack_from(data)[2]
+    return _HEADER.size + frames * int(_FRAME_HEADER + page)
+
+
 def _checksum(data: bytes, magic: int) -> tuple[int, int]:
     words = struct.unpack(f"{'<' if magic == _MAGIC[0] else '>'}{len(data) // 4}I", data)
     first = second = 0

@@ -48,7 +48,7 @@ class ReleasedIds:
     """Ids on their way out of the journal."""
 
     model: Model
-    seqs: list[int]
+    ids: list[tuple[str, int]]
 
 
 @dataclass(slots=True)
@@ -81,6 +81,7 @@ class ModelHost(ModelRegistry):
         self._changing = asyncio.Lock()  # one model is created, replaced or deleted at a time
         self._timers: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unreleased: list[ReleasedIds] = []  # which the journal could not take
 
     # ---- start and stop --------------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class ModelHost(ModelRegistry):
         started = time.monotonic()
         await Recovery(self, self.warming).run()
         loop = asyncio.get_running_loop()
-        self.writer = Writer(self.journal, loop, self._committed, self.commits)
+        self.writer = Writer(self.journal, loop, self._committed, self.commits, self._recovered)
         self.writer.start()
         self._timers.append(loop.create_task(self.expiry.run()))
         if self.settings.retain_seconds is not None:
@@ -374,9 +375,11 @@ class ModelHost(ModelRegistry):
                 else:
                     token.set_result(outcome)
             elif isinstance(token, ReleasedIds):
-                if not failed:  # else the next start frees them: no snapshot holds their events
+                if failed:  # a start before then frees them as well: no snapshot holds their events
+                    self._unreleased.append(token)
+                else:
                     assert isinstance(outcome, int)
-                    token.model.release(token.seqs, outcome)
+                    token.model.release([seq for _, seq in token.ids], outcome)
             else:
                 self.expiry.sweeping = False
                 if isinstance(outcome, commands.SweepOutcome):
@@ -384,6 +387,13 @@ class ModelHost(ModelRegistry):
         for model in models.values():
             if not model.applying:
                 self._apply(model)
+
+    def _recovered(self) -> None:
+        """Go on when the journal can be written again; runs on the loop."""
+        unreleased, self._unreleased = self._unreleased, []
+        for token in unreleased:
+            if self.writer is not None and not token.model.dropped:
+                self.writer.submit(commands.Release(token.model.number, token.ids), token)
 
     def _refuse(self, ticket: Ticket, error: AucstreamError) -> None:
         """Answer a request of which nothing will come."""
@@ -480,7 +490,7 @@ class ModelHost(ModelRegistry):
         """
         ids = model.pop_skipped_ids()
         if ids and self.writer is not None:
-            self.writer.submit(commands.Release(model.number, ids), ReleasedIds(model, [seq for _, seq in ids]))
+            self.writer.submit(commands.Release(model.number, ids), ReleasedIds(model, ids))
 
 
 @contextlib.contextmanager

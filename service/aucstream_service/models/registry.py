@@ -95,7 +95,7 @@ class ModelRegistry:
 
     @property
     def journal_failed(self) -> bool:
-        """Whether a write or flush failed since the start."""
+        """Whether a write or flush failed and the journal was not opened again since."""
         return self.writer is not None and self.writer.failed is not None
 
     @property
@@ -129,9 +129,17 @@ class ModelRegistry:
         """Return the error of a journal that failed (the reason is in the log, not in answers)."""
         return JournalUnavailable(
             "journal",
-            "a journal that can be written; scoring goes on, learning needs a restart",
+            "a journal that can be written; scoring goes on, learning when the disk works again",
             members=self.progress(),
+            headers={"Retry-After": "1" if self.writer is None else str(self.writer.retry_after)},
         )
+
+    @property
+    def why_not_learning(self) -> str | None:
+        """What keeps a service that scores from learning; None where it learns."""
+        if self.journal_failed:
+            return "journal: a write or a flush failed; it is opened again by itself when the disk works"
+        return None
 
     def require_running(self) -> None:
         """Raise NotReady or JournalUnavailable unless the journal can be written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -186,30 +187,43 @@ def test_the_file_is_locked_and_synchronous_as_the_level_says(tmp_path: Path) ->
         journal.close()
 
 
-def test_a_full_disk_stops_learning_and_not_scoring(data_dir: Path) -> None:
+def test_a_full_disk_stops_learning_and_not_scoring_until_there_is_room(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aucstream_service.journal.writer.FIRST_RETRY_SECONDS", 1.0)
     service = Local(data_dir)
     service.create("m")
     service.post("m", "learn-many", rows(100))
     before = service.describe("m")
     db = service.app.model_host.journal._db
     pages = next(iter(db.execute("PRAGMA page_count")))[0]
-    db.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite answers as on a full disk
+    db.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite answers as on a full disk; of this connection alone
     refused = [service.post("m", "learn-many", rows(400, seed=seed)) for seed in range(3)]
     assert {answer.status_code for answer in refused} == {503}
     assert {answer.json()["type"] for answer in refused} == {"urn:aucstream:problem:journal-unavailable"}
-    assert refused[0].headers["retry-after"]
-    db.execute("PRAGMA max_page_count = 1000000")  # room again: the file is not tried again all the same
+    assert int(refused[0].headers["retry-after"]) == 1
     assert service.post("m", "learn-one", rows(1)[0]).status_code == 503
     assert service.create("n").status_code == 503
     assert service.http.delete("/v1/models/m").status_code == 503
-    assert service.http.get("/readyz").status_code == 503
+    ready = service.http.get("/readyz")
+    assert (ready.status_code, ready.json()["learning"]) == (200, False)
+    assert "journal" in ready.json()["why"]
+    assert service.http.get("/readyz?for=learning").status_code == 503
     assert service.http.get("/livez").status_code == 200
     assert service.post("m", "predict-one", {"features": {"a": 1}}).status_code == 200
     assert service.describe("m") == before
+    until = time.monotonic() + 20
+    while not (ready := service.http.get("/readyz").json())["learning"]:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert ready["why"] is None
+    assert service.http.get("/readyz?for=learning").status_code == 200
+    assert service.post("m", "learn-many", rows(400)).json()["seq"] == 500
+    assert "aucstream_journal_failures_total 1.0" in service.http.get("/metrics").text
     service.stop()
     service = Local(data_dir)
-    assert service.describe("m") == before
-    assert service.learn("m", {"a": 1}, 1)["seq"] == 101
+    assert service.describe("m")["seq"] == 500
+    assert service.learn("m", {"a": 1}, 1)["seq"] == 501
     service.stop()
 
 

@@ -101,6 +101,7 @@ class Disk:
         self.lost_at: int | None = None
         self.dead = False  # the power was off: what comes now is tidying up in memory
         self.forgets: set[str] = set()  # flushes that do nothing: "file", "folder"
+        self.sync_fails = False  # the next flush of SQLite, once
 
     def step(self, what: str, path: str) -> None:
         """Count an operation that changes the disk; before one of them the power goes."""
@@ -269,6 +270,9 @@ class DiskVFS(apsw.VFS):
         if syncdir:
             self.disk.sync_folder(_parent(filename))
 
+    def xGetLastError(self) -> tuple[int, str]:
+        return 0, ""
+
     def excepthook(self, *_error: object) -> None:
         """What SQLite does not care about is not told."""
 
@@ -305,6 +309,10 @@ class DiskFile:
 
     def xSync(self, flags: int) -> None:
         self.disk.step("sync", self.path)
+        if self.disk.sync_fails:
+            self.disk.sync_fails = False
+            self.inode.writes.clear()  # as a kernel does: what it could not write it counts as written
+            raise apsw.IOError("injected")
         self.inode.flush()
         if self.flush_folder:
             self.disk.sync_folder(_parent(self.path))

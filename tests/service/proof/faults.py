@@ -12,22 +12,28 @@ from aucstream_service.storage.files import Files
 
 
 class Faults:
-    """Counts operations; one of them fails. A file that failed must not be written again."""
+    """Counts operations; one of them fails, or two.
+
+    A file that failed must not be written again: a log must be replaced, a database file must be opened anew (its pages
+    are all in the log).
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.at = 0  # 0: none fails
+        self.second = 0
+        self.full = False  # writes fail as on a full disk
         self.failed: tuple[str, str] | None = None
         self.bad: str | None = None  # the file whose write or flush failed
         self.again: list[str] = []
 
     def fails(self, what: str, path: str) -> bool:
-        if what == "create" and self.bad == path:
-            self.bad = None  # another file of that name: the one that failed was removed
+        if what in ("create", "remove") and self.bad == path:
+            self.bad = None  # another file of that name, or none: the one that failed is no more
         if what in ("write", "sync") and self.bad == path:
             self.again.append(f"{what} {path} after {self.failed}")
         self.count += 1
-        if self.count == self.at:
+        if self.count in (self.at, self.second):
             self.failed = (what, path)
             self.bad = path if what in ("write", "sync") else None
             return True
@@ -60,6 +66,8 @@ class FaultyFiles(Files):
         return file
 
     def write(self, file: int, data: memoryview) -> int:
+        if self.faults.full:
+            raise OSError(errno.ENOSPC, "injected", self._paths[file])
         self._step("write", self._paths[file])
         return super().write(file, data)
 
@@ -70,6 +78,8 @@ class FaultyFiles(Files):
     def rename(self, old: Path, new: Path) -> None:
         self._step("rename", old)
         super().rename(old, new)
+        if self.faults.bad == str(new):
+            self.faults.bad = None
 
     def remove(self, path: Path) -> None:
         if path.exists():
@@ -86,6 +96,8 @@ class FaultyVFS(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        if self.faults.bad == path and flags[0] & apsw.SQLITE_OPEN_MAIN_DB:
+            self.faults.bad = None
         return FaultyFile(self.faults, path, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
@@ -120,6 +132,8 @@ _CODES = {
 
 
 def _step(faults: Faults, what: str, path: str) -> None:
+    if what == "write" and faults.full:
+        raise apsw.FullError("injected")
     if not faults.fails(what, path):
         return
     if what == "write" and faults.at % 2 == 0:

@@ -50,6 +50,7 @@ STEPS = 22  # commits, snapshots, … in one life of the process
 OPERATIONS = 420  # of the disk, within which the power goes
 
 VFS = DiskVFS("forgetful")
+FAILURES: list[int] = []  # journals opened again, in each life
 
 
 class Broken(Exception):
@@ -94,7 +95,9 @@ class Sent:
 class Process:
     """One life of the process, from its start to the loss of power."""
 
-    def __init__(self, disk: Disk, sent: Sent, chance: random.Random, mutation: Mutation) -> None:
+    def __init__(
+        self, disk: Disk, sent: Sent, chance: random.Random, mutation: Mutation, failing: random.Random | None = None
+    ) -> None:
         self.disk, self.sent, self.chance = disk, sent, chance
         disk.forgets = set(mutation.forgets)
         VFS.disk = disk
@@ -102,6 +105,8 @@ class Process:
         self.journal = Journal(FOLDER / "journal.sqlite3", "disk", 1000, files=files, vfs="forgetful")
         self.archive = Archive(FOLDER / "snapshots", 2, files)
         self.model: Model | None = None
+        self.failures = 0
+        self.failing = failing  # says when a flush fails, and the journal is opened again
 
     def start(self) -> None:
         files = self.archive.files
@@ -178,6 +183,26 @@ class Process:
                 self.other()
             else:
                 self.commit()
+            if self.failing is not None and self.failing.random() < 0.2:
+                self.fail()
+
+    def fail(self) -> None:
+        """Try a commit or a checkpoint whose flush fails; nothing of an unacknowledged commit is left afterwards."""
+        assert self.failing is not None
+        if self.failing.random() < 0.2:
+            self.journal._wal_pages = journal_module.CHECKPOINT_PAGES
+            work = self.journal.checkpoint
+        else:
+            work = self.commit
+        self.disk.sync_fails = True
+        try:
+            work()
+        except apsw.IOError:
+            self.journal.reopen()
+            self.sent.flying = []
+            self.sent.labelling.clear()
+            self.failures += 1
+        self.disk.sync_fails = False  # a checkpoint may have nothing to flush
 
     def create(self) -> None:
         number = self.journal.commit([CreateModel("m", SPEC, self.sent.created_at, 3)])[0]
@@ -281,7 +306,7 @@ def note_ids(sent: Sent, event: EventRecord) -> None:
         sent.ids[json.loads(line)["id"]] = seq
 
 
-def live(seed: int, mutation: Mutation = NONE) -> int:
+def live(seed: int, mutation: Mutation = NONE, *, failures: bool = False) -> int:
     """Run a few lives of a process with losses of power and kills between them; return the losses.
 
     Raises
@@ -293,7 +318,7 @@ def live(seed: int, mutation: Mutation = NONE) -> int:
     disk, sent, losses = Disk(), Sent(), 0
     straight = Model(ModelRecord(1, "m", SPEC, sent.created_at, 0, 3))
     for _ in range(3):
-        process = Process(disk, sent, chance, mutation)
+        process = Process(disk, sent, chance, mutation, random.Random(seed) if failures else None)
         disk.lost_at = chance.randrange(OPERATIONS)
         off = False
         try:
@@ -309,6 +334,7 @@ def live(seed: int, mutation: Mutation = NONE) -> int:
             with contextlib.suppress(apsw.Error, PowerLoss):
                 process.journal.close(failed=True)
             losses += off and not killed
+            FAILURES.append(process.failures)
         disk = found
     process = Process(disk, sent, chance, mutation)
     try:
@@ -327,11 +353,11 @@ def _short_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # where SQLite does not care that the power is off
 
 
-def lives(seeds: range) -> int:
+def lives(seeds: range, *, failures: bool = False) -> int:
     losses = 0
     for seed in seeds:
         try:
-            losses += live(seed)
+            losses += live(seed, failures=failures)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
     return losses
@@ -339,6 +365,12 @@ def lives(seeds: range) -> int:
 
 def test_power_lost_at_any_moment_loses_nothing_acknowledged() -> None:
     assert lives(range(100)) > 100
+
+
+def test_power_lost_while_a_journal_that_failed_is_opened_again() -> None:
+    FAILURES.clear()
+    assert lives(range(100), failures=True) > 100
+    assert sum(FAILURES) > 100
 
 
 @pytest.mark.soak  # minutes

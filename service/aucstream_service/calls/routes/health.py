@@ -20,12 +20,13 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
     async def live() -> Response:
         return json_response(Alive("live"))
 
-    async def ready() -> Response:
-        if host.journal_failed:
-            raise host.journal_error()
+    async def ready(request: Request) -> Response:
         if not host.ready or host.draining:
             raise host.not_ready()
-        return json_response(Health("ready", tuple(host.faulted)))
+        if host.journal_failed and request.query_params.get("for") == "learning":
+            raise host.journal_error()
+        why = host.why_not_learning
+        return json_response(Health("ready", tuple(host.faulted), why is None, why))
 
     alive = {200: ("The process answers", Alive)}
     for path, summary in (("/livez", "Is the process alive"), ("/healthz", "The same as /livez")):
@@ -34,7 +35,12 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
         "/readyz",
         ready,
         operation_id="readyz",
-        **operation("Replayed, warm, journal writable, not stopping", {200: ("Ready", Health)}, "journal-unavailable"),
+        **operation(
+            "Replayed, warm, not stopping: scores are given. `learning` and `why` name what does not work beside; with "
+            "`?for=learning` that is 503",
+            {200: ("Ready", Health)},
+            "journal-unavailable",
+        ),
     )
 
     @router.get(
