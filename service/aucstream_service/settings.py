@@ -94,7 +94,10 @@ class Settings(BaseSettings):
     )
     max_ids: Count = Field(default=1_000_000, description="event ids remembered per model, newest first")
     id_seconds: float = Field(default=2_592_000.0, gt=0, description="how long an event id is remembered (30 days)")
-    max_bodies_bytes: Count = Field(default=256 * MIB, description="bytes of all large bodies being read or learned")
+    max_bodies_bytes: Count = Field(
+        default=64 * MIB,
+        description="bytes of all bodies in flight: being read, scored or learned; decoded rows take several times that",
+    )
     max_spool_bytes: Count = Field(
         default=4096 * MIB, description="bytes of NDJSON answers that wait on disk for the end of their requests"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from aucstream_service.http.request_context import Header, RequestContext, header_lines
 
@@ -41,6 +41,11 @@ class Gate:
     body_seconds: float
     serving: int = 0
     lingering: int = 0
+    draining: bool = False  # each answer is the last of its connection, and says so
+    idle: dict[Any, float] = field(default_factory=dict)  # connections without a request, and since when; oldest first
+    over: dict[Any, None] = field(
+        default_factory=dict
+    )  # connections over the limit that have sent nothing, oldest first
     refused: dict[str, int] = field(default_factory=dict)  # by type of the problem
     fixed: list[Header] = field(default_factory=list)  # headers of every answer
     ended: Callable[[RequestContext], None] | None = None  # told of what was refused here

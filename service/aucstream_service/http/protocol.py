@@ -31,8 +31,12 @@ from aucstream_service.http.head import checked_head, head_too_large, refusal_of
 from aucstream_service.http.request_context import BROKEN, WIRE, RequestContext, late
 from aucstream_service.settings import Settings
 
-LINGERING = 128  # connections over the limit that are told so; more are closed without a word
-LINGER_SECONDS = 2.0  # for a refused client to read its answer
+LINGERING = (
+    128  # connections that end, or are over the limit: probes are served there, others are told; the rest is closed
+)
+LINGER_SECONDS = 2.0  # for a refused client to send its request and to read its answer
+GIVE_WAY_SECONDS = 1.0  # where all connections are taken, one that was idle for so long gives way to a new one
+PROBES = frozenset({b"/livez", b"/healthz", b"/readyz", b"/metrics"})
 
 CLOSING = {"Connection": "close"}
 UPGRADING = (b"upgrade", b"connection", b"http2-settings")
@@ -77,10 +81,27 @@ class DirectCycle:
         self.response_complete = True
         connection = self._connection
         if not self.disconnected:
+            if connection.gate.draining:
+                self.keep_alive = False
             connection.write_whole(status, head if self.keep_alive else head + b"connection: close\r\n", body)
             if not self.keep_alive:
                 connection.transport.close()
         connection.go_on()
+
+
+class AnswerTransport:
+    """The transport that a cycle writes to: to close it ends the connection as its protocol does."""
+
+    __slots__ = ("_connection", "is_closing", "write")
+
+    def __init__(self, connection: Protocol) -> None:
+        self._connection = connection
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+
+    def close(self) -> None:
+        """Close after the last answer."""
+        self._connection.finish()
 
 
 class Protocol(HttpToolsProtocol):
@@ -100,7 +121,6 @@ class Protocol(HttpToolsProtocol):
         self._received = self._seen = 0
         self._unsent = -1
         self._refusal: ServiceError | None = None
-        self._overload_answered = False
         self._upgrading = False  # this request asked for another protocol
         self._dropping = False  # nothing more is parsed
         self._last: ServiceError | None = None  # to be told after the answers that are due
@@ -108,19 +128,43 @@ class Protocol(HttpToolsProtocol):
         self._direct: DirectCycle | None = None  # whose body is still to come
         self._idle = False  # since a direct answer; no timer runs
         gate = self.gate
-        self._refused = gate.serving >= gate.connections  # from the start
-        self._lingers = False  # answered for the last time
+        self._lingers = False  # answered for the last time, or over the limit
+        self._refused = gate.serving >= gate.connections and not self._displace()
         if not self._refused:
             gate.serving += 1
-        elif not self._linger():
+            gate.idle[self] = self._since
+        elif self._linger():
+            gate.over[self] = None
+        else:
             transport.abort()
+
+    def _displace(self) -> bool:
+        """Close the connection that was idle for longest, if that was long; return whether there is room now."""
+        gate = self.gate
+        for other, since in gate.idle.items():
+            if self.loop.time() - since < GIVE_WAY_SECONDS:
+                return False
+            other.give_way()
+            return True
+        return False
+
+    def give_way(self) -> None:
+        """End this idle connection."""
+        del self.gate.idle[self]
+        self.gate.serving -= 1
+        self._refused = self._dropping = True
+        self._count(Overloaded)
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""
+        gate = self.gate
+        gate.idle.pop(self, None)
+        gate.over.pop(self, None)
         if self._lingers:
-            self.gate.lingering -= 1
+            gate.lingering -= 1
         if not self._refused:
-            self.gate.serving -= 1
+            gate.serving -= 1
         if self._direct is not None:
             self._direct.call.abandon()
             self._direct = None
@@ -140,16 +184,13 @@ class Protocol(HttpToolsProtocol):
         return True
 
     def data_received(self, data: bytes) -> None:
-        """Parse, unless this connection is refused: then answer once and drop what comes."""
-        if self._lingers:
-            if self._refused and not self._overload_answered:
-                self._overload_answered = True
-                self._write(Overloaded("connections", f"at most {self.gate.connections} at once: try again later"))
-                self.transport.write_eof()
-            return
+        """Parse, unless this connection was answered for the last time: then drop what comes."""
         self._received += len(data)
         if self._dropping:
             return
+        self.gate.idle.pop(self, None)
+        if self._refused:
+            self.gate.over.pop(self, None)
         before = self._expected
         self._idle = False
         if self.timeout_keep_alive_task is not None:
@@ -189,6 +230,32 @@ class Protocol(HttpToolsProtocol):
         self._active = cycle
         super()._start_asgi_task(cycle, app)
 
+    # ---- the end of a connection --------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Make the answer to the request that is being served the last one, if its head is not out yet."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """Close if no request is being served or sent."""
+        if self._head_size and self._expected == HEAD and not self._lingers:
+            return  # its answer says that it is the last
+        super().shutdown()
+
+    def finish(self) -> None:
+        """Close after the last answer; where its body was not read whole, let the client read the answer first."""
+        if self.cycle is not None and self.cycle.more_body and not self._lingers and self._linger():
+            self._dropping = True
+            self.transport.write_eof()
+        elif not (self._lingers and self._dropping):
+            self.transport.close()
+
+    def body_unread(self) -> bool:
+        """Return whether a part of the body of the request being served is still to come."""
+        cycle = self._active
+        return cycle is not None and cycle.more_body
+
     # ---- past ASGI's messages, for one small request -----------------------------------------
 
     def whole_body(self) -> bytes | None:
@@ -226,7 +293,7 @@ class Protocol(HttpToolsProtocol):
         if self.flow.read_paused:
             self.flow.resume_reading()
         self._idle = True
-        self._since = self.loop.time()
+        self._since = self.gate.idle[self] = self.loop.time()
 
     # ---- the parser's calls ------------------------------------------------------------------
 
@@ -260,6 +327,9 @@ class Protocol(HttpToolsProtocol):
             self._refusal = error
             raise  # the parser stops, and raises
         self.url, self.headers, self.expect_100_continue = head
+        if self._refused and not (method in (b"GET", b"HEAD") and self.url.partition(b"?")[0] in PROBES):
+            self._refusal = Overloaded("connections", f"at most {self.gate.connections} at once: try again later")
+            raise self._refusal
         if self.parser.should_upgrade():
             self._upgrading = True
             return
@@ -290,6 +360,9 @@ class Protocol(HttpToolsProtocol):
         scope["aucstream.abort"] = self.transport.abort
         scope[WIRE] = self
         super().on_headers_complete()
+        self.cycle.transport = AnswerTransport(self)  # type: ignore[assignment]
+        if self.gate.draining or self._refused:
+            self.cycle.keep_alive = False
 
     def _leave_to_asgi(self, direct: DirectCycle) -> None:
         """Have ASGI serve a request whose body is not complete."""
@@ -323,6 +396,8 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request, or tell what came after the last."""
         super().on_response_complete()
+        if not (self.pipeline or self._refused or self.transport.is_closing()) and self.cycle.response_complete:
+            self.gate.idle[self] = self.loop.time()
         if self._last is not None and self.cycle.response_complete and not self.transport.is_closing():
             self._close(self._last)
 
@@ -398,19 +473,44 @@ class Protocol(HttpToolsProtocol):
 
     def _close(self, error: ServiceError) -> None:
         """Answer, and let the client read it: to close while it still sends would take the answer from it."""
+        self._dropping = True
         self._write(error)
-        if self._linger():
+        if self._lingers or self._linger():
             self.transport.write_eof()
         else:
             self.transport.close()
 
     def _linger(self) -> bool:
-        if self._lingers or self.gate.lingering >= LINGERING:
+        gate = self.gate
+        if self._lingers:
             return False
+        if gate.lingering >= LINGERING:
+            if not gate.over:
+                return False
+            next(iter(gate.over)).stop_lingering()
         self._lingers = True
-        self.gate.lingering += 1
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        gate.lingering += 1
+        self.loop.call_later(LINGER_SECONDS, self._end_lingering)
         return True
+
+    def stop_lingering(self) -> None:
+        """Close a connection over the limit that has sent nothing yet."""
+        del self.gate.over[self]
+        self.gate.lingering -= 1
+        self._lingers = False
+        self._dropping = True
+        self.transport.close()
+
+    def _end_lingering(self) -> None:
+        if self.transport.is_closing():
+            return
+        if not self._dropping:
+            if self.cycle is not None and not self.cycle.response_complete:  # a probe
+                self.loop.call_later(LINGER_SECONDS, self._end_lingering)
+                return
+            if self._received:  # a head that did not come whole
+                self._write(Overloaded("connections", f"at most {self.gate.connections} at once: try again later"))
+        self.transport.close()
 
     def _write(self, error: ServiceError) -> None:
         self._count(type(error))

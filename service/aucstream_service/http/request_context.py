@@ -32,6 +32,7 @@ SAFETENSORS = b"application/vnd.safetensors"
 Header = tuple[bytes, bytes]
 
 READING = frozenset({"GET", "HEAD"})
+CLOSE: Header = (b"connection", b"close")
 NO_STORE: Header = (b"cache-control", b"no-store")  # what a model says moves with every event
 
 NOTED = frozenset(
@@ -58,6 +59,7 @@ def _new_request_id() -> bytes:
 BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
 WIRE = "aucstream.wire"  # in the scope: the connection, where it can be read and answered in one call
 SMALL = 1 << 16  # bytes of a stream that are not counted as a large body
+UNCOUNTED = 1 << 12  # bytes of a body that is not counted among those in flight
 SLOWEST = 1 << 14  # bytes a second that a JSON body must bring once its first seconds are over
 
 
@@ -69,6 +71,9 @@ class DirectConnection(Protocol):
 
     def reply(self, status: int, head: bytes, body: bytes) -> bool:
         """Write a whole answer, whose headers but for the date are `head`; False: it must be sent."""
+
+    def body_unread(self) -> bool:
+        """Return whether a part of the body is still to come."""
 
 
 @dataclass
@@ -226,6 +231,8 @@ class RequestContext:
             whole = self.wire.whole_body()
             if whole is not None and len(whole) <= limit:
                 self.bytes_in = len(whole)
+                if len(whole) > UNCOUNTED:
+                    self._hold(len(whole))
                 return whole
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -235,8 +242,9 @@ class RequestContext:
             size += len(part)
             if size > limit:
                 raise BodyTooLarge("body", f"at most {limit} bytes, more came")
-            if hurry and parts:
-                self._hold(len(part) + (len(parts[0]) if len(parts) == 1 else 0))
+            if hurry:
+                if self.held or size > UNCOUNTED:
+                    self._hold(size - self.held)
                 if loop.time() - began > self.reading.seconds + size / SLOWEST:
                     raise late()
             parts.append(part)
@@ -311,13 +319,19 @@ class RequestContext:
     ) -> None:
         """Send a whole answer."""
         headers = self.head_of(status, body, kind, extra)
-        if extra is None and self.wire is not None and self.method == "POST":
+        if self._leaves_body(status) and CLOSE not in headers:
+            headers.append(CLOSE)
+        elif extra is None and self.wire is not None and self.method == "POST":
             self.finished = self.wire.reply(status, header_lines(headers), body)
             if self.finished:
                 return
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body if self.method != "HEAD" else b""})
         self.finished = True
+
+    def _leaves_body(self, status: int) -> bool:
+        """Return whether a refusal leaves a part of the body unread: the connection cannot go on."""
+        return status >= 400 and self.wire is not None and self.wire.body_unread()
 
     def head_of(
         self, status: int, body: bytes, kind: bytes = JSON, extra: Mapping[str, str] | None = None
@@ -366,6 +380,8 @@ class RequestContext:
             headers = [*message.get("headers", ()), *self.headers]
             if self.method in READING and all(name != NO_STORE[0] for name, _ in headers):
                 headers.append(NO_STORE)
+            if self._leaves_body(self.status) and CLOSE not in headers:
+                headers.append(CLOSE)
             message = {**message, "headers": headers}
         else:
             self.bytes_out += len(message.get("body", b""))

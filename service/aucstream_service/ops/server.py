@@ -26,6 +26,9 @@ from aucstream_service.telemetry.logs import Sink
 log = logging.getLogger("aucstream")
 
 HURRIED_SECONDS = 5  # from the second signal to the end of the process at the latest
+QUIET_SECONDS = (
+    0.25  # from the first answer that says that it is the last to the end of idle connections at the earliest
+)
 LOOK_TICKS = 5  # ticks of a tenth of a second between two looks at the connections
 SPARE_FILES = LINGERING + 256  # journal, snapshots, libraries, and connections that are being refused
 FAILED = 1  # exit status: recovery failed, or the port is taken
@@ -44,6 +47,7 @@ class Server(uvicorn.Server):
         self._app = app
         self._settings = app.model_host.settings
         self._drained_at: float | None = None
+        self._draining_since = math.inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal. No logging here: the signal may have interrupted whoever holds a lock of the log."""
@@ -63,9 +67,22 @@ class Server(uvicorn.Server):
             for connection in tuple(self.server_state.connections):
                 if isinstance(connection, Protocol):
                     connection.look(now)
+        if self._app.model_host.draining:
+            self._end_answers()
         if self._drained_at is not None and time.monotonic() >= self._drained_at:
             self.should_exit = True
         return await super().on_tick(counter)
+
+    def _end_answers(self) -> None:
+        """Have each answer from now on say that it is the last of its connection."""
+        gate = self._app.watch.gate
+        if gate is None or gate.draining:
+            return
+        gate.draining = True
+        self._draining_since = time.monotonic()
+        for connection in tuple(self.server_state.connections):
+            if isinstance(connection, Protocol):
+                connection.drain()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop in the time that is left."""
@@ -74,8 +91,14 @@ class Server(uvicorn.Server):
         left = self._settings.shutdown_seconds - (0.0 if self._drained_at is None else self._settings.drain)
         log.info("stopping: %.1f s for requests in flight and snapshots", left)
         host.stop_by = time.monotonic() + left
-        self.config.timeout_graceful_shutdown = left / 2  # type: ignore[assignment]
         self._app.streams.end()
+        self._end_answers()
+        # A client that is at work sends its next request within a moment, and is answered: to close at once what is idle
+        # between two requests would leave that request without an answer.
+        until = self._draining_since + min(QUIET_SECONDS, left / 4)
+        while self.server_state.connections and time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(0.01)
+        self.config.timeout_graceful_shutdown = left / 2  # type: ignore[assignment]
         await super().shutdown(sockets)
         if self.force_exit:  # uvicorn leaves this out; the journal must be closed
             await self.lifespan.shutdown()

@@ -543,13 +543,14 @@ def test_keys_and_roles_are_asked_at_each_request(tmp_path: Path) -> None:
 
 CYCLE = {  # attributes of a cycle that uvicorn or the connection reads or sets
     *("body", "disconnected", "keep_alive", "message_event", "more_body", "on_response", "response_complete"),
-    *("response_started", "scope", "waiting_for_100_continue"),
+    *("response_started", "scope", "transport", "waiting_for_100_continue"),
 }
 FLOW = {"pause_reading", "read_paused", "resume_reading", "write_paused"}
 STATE = {"connections", "default_headers", "total_requests"}
 OVERRIDDEN = {  # methods that replace or extend those of uvicorn
     *("_start_asgi_task", "connection_lost", "connection_made", "data_received", "eof_received", "on_body"),
     *("on_header", "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete", "on_url"),
+    "shutdown",
 }
 USED = {  # attributes of uvicorn's protocol
     *("_unset_keepalive_if_required", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline"),
