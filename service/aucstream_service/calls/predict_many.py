@@ -34,6 +34,7 @@ from aucstream_service.errors.exceptions import (
     InvalidBody,
     Overloaded,
     RowsRefused,
+    Unauthorized,
 )
 from aucstream_service.http.admission import require
 from aucstream_service.http.request_context import JSON, NDJSON, RequestContext
@@ -128,6 +129,8 @@ class PredictMany:
                 model.counts.refuse(error.cause)
                 counts = {"accepted": accepted, "seq": model.seq, "errors": error.entries()}
                 raise RowsRefused(error.cause, counts) from error
+            except Unauthorized as error:  # the key was revoked meanwhile
+                raise RowsRefused(error, {"accepted": accepted, "seq": model.seq, "errors": []}) from error
             finally:
                 self.spooled -= size
 

@@ -87,7 +87,8 @@ class RowsRefused(InvalidBody):
     """A row ended a stream; the rows before it stay learned, and `counts` counts them."""
 
     def __init__(self, cause: AucstreamError, counts: Mapping[str, Any]) -> None:
-        super().__init__(cause.where, cause.expected, cause.got, path=cause.path, members=counts)
+        headers = cause.headers if isinstance(cause, ServiceError) else None
+        super().__init__(cause.where, cause.expected, cause.got, path=cause.path, members=counts, headers=headers)
         self.cause = cause
         self.problem_type = cause.problem_type
 

@@ -13,7 +13,7 @@ import ipaddress
 from typing import Any
 
 from aucstream_service.errors.exceptions import Forbidden, HostRefused, Unauthorized
-from aucstream_service.http.request_context import RequestContext
+from aucstream_service.http.request_context import RequestContext, key_refused
 from aucstream_service.settings import Settings
 from aucstream_service.storage.api_keys import Keyring, Role
 
@@ -76,11 +76,7 @@ class Admission:
             )
         role = self._keyring.role_of(text)
         if role is None:
-            raise Unauthorized(
-                "key",
-                "a key that is known and was not revoked",
-                headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
-            )
+            raise key_refused()
         context.role = role
         context.knows = self._keyring.knows
         require(context, needed)

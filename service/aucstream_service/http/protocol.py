@@ -28,7 +28,7 @@ from aucstream_service.errors.exceptions import Overloaded, ServiceError, SlowRe
 from aucstream_service.errors.problems import CONTENT_TYPE, problem_of
 from aucstream_service.http.gate import Call, Gate
 from aucstream_service.http.head import checked_head, head_too_large, refusal_of
-from aucstream_service.http.request_context import BROKEN, WIRE, RequestContext, late
+from aucstream_service.http.request_context import ADMITTED, BROKEN, WIRE, RequestContext, key_refused, late
 from aucstream_service.settings import Settings
 
 LINGERING = (
@@ -436,12 +436,20 @@ class Protocol(HttpToolsProtocol):
         if answered:  # refused before its end: what still comes is dropped, for a while
             if now - self._heard > self.gate.body_seconds:
                 self.transport.close()
+        elif not self._admitted():
+            self._break(key_refused())
         elif self.flow.read_paused or self._received != self._seen:
             self._seen = self._received
             self._heard = now
         elif now - self._heard > self.gate.body_seconds:
             self._heard = now
             self._break(late())
+
+    def _admitted(self) -> bool:
+        """Return whether the key of the request whose body is read is still good."""
+        cycle = self.cycle
+        admitted = None if isinstance(cycle, DirectCycle) else cast("dict[str, Any]", cycle.scope).get(ADMITTED)
+        return admitted is None or bool(admitted())
 
     # ---- refusals ----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from aucstream_service.errors.exceptions import (
     Overloaded,
     ServiceError,
     SlowRequest,
+    Unauthorized,
     UnsupportedMedia,
 )
 from aucstream_service.http.inflate import ENCODINGS, Inflater
@@ -57,6 +58,7 @@ def _new_request_id() -> bytes:
 
 
 BROKEN = "aucstream.broken"  # in the scope: the error that says why no more of the body will come
+ADMITTED = "aucstream.admitted"  # in the scope of a long body: tells whether its key is still good
 WIRE = "aucstream.wire"  # in the scope: the connection, where it can be read and answered in one call
 SMALL = 1 << 16  # bytes of a stream that are not counted as a large body
 UNCOUNTED = 1 << 12  # bytes of a body that is not counted among those in flight
@@ -90,6 +92,15 @@ class Reading:
 def late() -> SlowRequest:
     """Return the error of a body that does not come."""
     return SlowRequest("body", "a body that comes faster", headers={"Connection": "close"})
+
+
+def key_refused() -> Unauthorized:
+    """Return the error of a key that is not good, or not any more."""
+    return Unauthorized(
+        "key",
+        "a key that is known and was not revoked",
+        headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
+    )
 
 
 class RequestContext:
@@ -268,9 +279,13 @@ class RequestContext:
         reading = self.reading
         more = True
         waited, came = 0.0, 0
+        if self.knows is not None:
+            self.scope[ADMITTED] = self.still_admitted
         while more:
             before = loop.time()
             part, more = await self._part()
+            if not self.still_admitted():
+                raise key_refused()
             waited += loop.time() - before  # not the time in which the service works on a part
             came += len(part)
             if part:

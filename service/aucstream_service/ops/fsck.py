@@ -189,7 +189,11 @@ class Check:
                     break
                 if event.seq_last > newer:
                     return f"snapshot {newer} is not at the end of an event: not compared"
+                if event.seq_first > model.seq + 1:
+                    break
                 model.replay(event)
+            if model.seq < min(newer, record.pruned_seq):  # they were learned, and removed by age
+                return f"events after {model.seq} were removed: not compared"
         except AucstreamError as error:
             return f"snapshot {newer} cannot be made again from {older}: {error}"
         arrays, meta = model.state()

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,76 @@ def test_an_event_stream_ends_when_its_key_is_revoked(keyed: Keyed) -> None:
         next(lines)
         assert runner.invoke(commands, ["keys", "revoke", text[4:12], "--data-dir", data_dir]).exit_code == 0
         assert 'data: {"reason":"revoked"}' in list(lines)
+
+
+@pytest.mark.parametrize("call", ["learn-many", "predict-many", "label-many"])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_stream_ends_when_its_key_is_revoked(keyed: Keyed, call: str, goes_on: bool) -> None:
+    """Also where nothing more comes of the body: it must not wait for the next row."""
+    name = f"{call}-{goes_on}".lower()
+    keyed.create(name)
+    rows = {
+        "learn-many": b'{"features":{"a":1},"label":1}\n',
+        "predict-many": b'{"features":{"a":1},"id":"%s-%d"}\n',
+        "label-many": b'{"id":"%s-%d","label":1}\n',
+    }
+    if call == "label-many":
+        for number in range(100):
+            body = {"features": {"a": 1}, "id": f"{name}-{number}"}
+            assert keyed.post(name, "predict-one", body).status_code == 200
+    key, text = keys.create(keyed.file, Role.WRITE, "stream")
+    assert keyed.asked("POST", f"/v1/models/{name}/predict-one", text, FEATURES).status_code == 200
+    with socket.create_connection(("127.0.0.1", keyed.port)) as connection:
+        connection.settimeout(20)
+        connection.sendall(
+            f"POST /v1/models/{name}/{call} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {text}\r\n"
+            "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+
+        def send(number: int) -> None:
+            row = (
+                rows[call]
+                if call == "learn-many"
+                else rows[call] % (name.encode(), number % 100 if call == "label-many" else number)
+            )
+            connection.sendall(b"%x\r\n%s\r\n" % (len(row), row))
+
+        for number in range(100):
+            send(number)
+            time.sleep(0.001)
+        time.sleep(0.3)
+        before = keyed.describe(name)["seq"]
+        keys.revoke(keyed.file, key.id)
+        began = time.monotonic()
+        connection.setblocking(False)
+        answer, number = b"", 100
+        while b"\r\n\r\n{" not in answer:
+            assert time.monotonic() < began + 10
+            try:
+                if goes_on:
+                    send(number)
+                    number += 1
+            except OSError:
+                pass
+            time.sleep(0.01)
+            try:
+                answer += connection.recv(65_536)
+            except BlockingIOError:
+                continue
+        assert time.monotonic() - began < 2
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 401 ")
+    assert b"connection: close" in head.lower()
+    assert b"www-authenticate" in head.lower()
+    document = json.loads(body)
+    assert document["type"] == "urn:aucstream:problem:unauthorized"
+    assert 100 <= document["accepted"] <= 105
+    described = keyed.describe(name)
+    if call == "predict-many":
+        assert described["pending"] == document["accepted"]
+    else:
+        assert described["seq"] == document["accepted"] == document["seq"]
+        assert before <= described["seq"]
 
 
 def test_a_damaged_file_accepts_no_key_and_says_so(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:

@@ -251,6 +251,31 @@ def test_raw_records_are_removed_by_age_when_a_snapshot_holds_what_was_learned(d
     service.stop()
 
 
+@pytest.mark.parametrize("erased", [False, True], ids=["by age", "by age and on request"])
+def test_what_was_removed_is_not_compared(data_dir: Path, erased: bool) -> None:
+    now = 1.7e9
+    service = filled(data_dir, "m", clock=lambda: now, retain_seconds=1_000, snapshot_every_rows=20)
+    if erased:
+        assert service.http.delete("/v1/models/m/events?id=m50").status_code == 200
+    service.post("m", "learn-many", rows(5, seed=3))
+    service.loop.run_until_complete(service.host.snapshotter.write(service.host.models["m"]))
+    now += 2_000
+    service.loop.run_until_complete(service.host.retention.retain(1_000))
+    service.stop()
+    status, report = fsck(data_dir, "--replay")
+    model = report["models"][0]
+    assert (status, report["sound"], model["damage"]) == (0, True, [])
+    assert len(model["snapshots"]) > 1
+    assert model["replay"].endswith("not compared"), model["replay"]
+    found = CliRunner().invoke(app, ["fsck", str(data_dir), "--replay"])
+    assert found.exit_code == 0
+    with opened(data_dir / "journal.sqlite3") as db:
+        columns = ", ".join(checksums.COVERED["models"])
+        row = (*db.execute(f"SELECT {columns} FROM models").fetchone()[:-1], 0)
+        db.execute("UPDATE models SET pruned_seq = 0, checksum = ?", (checksums.of_row(row),))
+    assert fsck(data_dir, "--replay")[0] == 1  # what nobody removed is missing
+
+
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "a moment of the volume"])
 def test_a_backup_is_restored(data_dir: Path, stopped: bool) -> None:
     service = filled(data_dir, "m")
