@@ -15,7 +15,7 @@ from aucstream.cli.options import ReadOptions
 from aucstream.errors import BadRow, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Comparison, shuffled
 from aucstream.io import Reader, Rows, read
-from aucstream.io.labels import column_of
+from aucstream.io.labels import SHOWN_WORDS, column_of, some
 from aucstream.learners._base.estimator import RankingClassifier
 
 PATIENCE = 5.0  # seconds; kernels of one learner come from the cache in less
@@ -109,7 +109,8 @@ def learn_data(
         if number == 0:
             run = comparison.runs[0]
             if options.positive is not None and run.rows and not run.positives:
-                expected = f"the text of a cell in label column {options.label!r} of {data}"
+                seen = f" (the first are {some(reader.label_words, SHOWN_WORDS)})" if reader.label_words else ""
+                expected = f"the text of a cell in label column {options.label!r} of {data}{seen}"
                 raise InvalidParams("--positive", expected, options.positive)
             rows_remarks(reader)
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +17,9 @@ from aucstream.constraints import rules_of
 from aucstream.evaluate import Progress as Run
 from aucstream.features.maps.maps import map_class
 from aucstream.registry import learner_class
+
+CLASS_ROWS = 10  # rows of each class from which on their order is judged
+SORTED_SHARE = 50  # rows are sorted by class where labels change so many times less often than in a random order
 
 
 def stdout_console(width: int) -> Console:
@@ -107,6 +112,28 @@ def results_table(
     return table
 
 
+def label_runs(signs: NDArray[np.float64]) -> int | None:
+    """Return the number of runs of equal labels where that tells of rows sorted by class, else None.
+
+    Parameters
+    ----------
+    signs : ndarray of shape (n,)
+        Labels +1 and -1 in the order in which they were learned.
+
+    Returns
+    -------
+    int or None
+        None where the runs are more than a fiftieth of those of a random order (2 where these are few), or a class has
+        fewer than ten rows.
+    """
+    positives = int(np.count_nonzero(signs > 0.0))
+    negatives = signs.size - positives
+    if min(positives, negatives) < CLASS_ROWS:
+        return None
+    runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    return runs if runs <= max(2.0, 2.0 * positives * negatives / signs.size / SORTED_SHARE) else None
+
+
 def _note(run: Run) -> str:
     if run.refused is not None:
         return " (refused)"
@@ -123,7 +150,8 @@ def remarks(
 ) -> list[str]:
     """Return a sentence for each thing that the numbers alone hide.
 
-    These are: a model that refused the data, data of one class, a test file of one class, a map's warm-up.
+    These are: a model that refused the data, data of one class, data sorted by class, a test file of one class, a map's
+    warm-up.
 
     Parameters
     ----------
@@ -148,6 +176,12 @@ def remarks(
         sentences.append(f"{data} has {kind}: no AUC")
     elif test is not None and accepted.test is not None and math.isnan(accepted.test.auc):
         sentences.append(f"{test} has no rows of both classes: no test AUC, ranked by the progressive one")
+    runs_of_labels = label_runs(accepted.signs)
+    if runs_of_labels is not None:
+        sentences.append(
+            f"{data} is sorted by class ({runs_of_labels:,} runs of equal labels in {rows:,} rows): the progressive AUC "
+            "says little of other orders; --shuffle draws one"
+        )
     if map_spec is not None and rows:
         warmup = min(map_spec.get("warmup", map_class(map_spec["kind"], "--map").warmup), rows)
         sentences.append(f"the first {warmup} rows, the map's warm-up, are scored 0 and count in the progressive AUC")

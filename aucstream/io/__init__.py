@@ -59,6 +59,11 @@ class Reader:
         return dict(getattr(self._chunks, "mixed", {}))
 
     @property
+    def label_words(self) -> tuple[str, ...]:
+        """Distinct labels of the first chunk, as they are written; tables only."""
+        return tuple(getattr(self._chunks, "label_words", ()))
+
+    @property
     def bytes_read(self) -> int:
         """Bytes taken from the file so far, compressed ones if it is compressed."""
         return self._source.bytes_read

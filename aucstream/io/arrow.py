@@ -112,6 +112,11 @@ class ArrowReader:
     def __next__(self) -> Rows:
         return next(self._chunks)
 
+    @property
+    def label_words(self) -> tuple[str, ...]:
+        """Distinct labels of the first chunk, as they are written."""
+        return () if self._labels is None else self._labels.words
+
     def _open(self, source: Source, kind: str) -> tuple[Any, Iterator[Any]]:
         if kind == "arrow" and not source.head().startswith(b"ARROW1"):
             return self._open_stream(source)

@@ -153,6 +153,11 @@ class CsvReader:
         return next(self._chunks)
 
     @property
+    def label_words(self) -> tuple[str, ...]:
+        """Distinct labels of the first chunk, as they are written."""
+        return () if self._labels is None else self._labels.words
+
+    @property
     def mixed(self) -> dict[str, list[str]]:
         """Column to its words, of the columns that have shown numbers and at most `FEW_WORDS` words so far."""
         return {

@@ -63,6 +63,7 @@ class Labels:
         self._column = column
         self._positive = positive
         self._first = True
+        self.words: tuple[str, ...] = ()  # distinct cells of the first chunk
 
     def signs(self, cells: Sequence[str], lines: Sequence[int]) -> NDArray[np.float64]:
         """Return the signs of a chunk of cells; `lines` names the bad ones."""
@@ -70,6 +71,7 @@ class Labels:
         signs = {text: self._sign(text) for text in distinct}
         if self._first and distinct:
             self._first = False
+            self.words = tuple(sorted(text for text in distinct if text))
             self._check_first(list(distinct), signs)
         if None in signs.values():
             at = next(i for i, text in enumerate(cells) if signs[text] is None)

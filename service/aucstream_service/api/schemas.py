@@ -37,6 +37,10 @@ def _components() -> dict[str, Any]:
         schemas[schema["title"]] = schema
         if hasattr(answers, name):
             _describe_as_encoded(schema)
+        else:  # an id is a string, or is left out: null is refused
+            member = schema["properties"]["id"]
+            member.update(*[kind for kind in member.pop("anyOf", ()) if kind != {"type": "null"}])
+            member.pop("default", None)
     schemas["Problem"]["additionalProperties"] = True
     spec = ModelSpec.model_json_schema(ref_template=REF + "{model}")
     spec["properties"]["algorithm"]["enum"] = list(LEARNERS)

@@ -157,15 +157,21 @@ def _check_names(raw: bytes | msgspec.Raw, fields: int, features: Features, id_:
     colons = data.count(b":") - fields - names - (id_ is not None)
     if not colons:
         return
-    if b"\\u003" not in data:  # a colon written so would make up for a name
-        # Strings may hold colons, too, and fields their defaults.
+    escaped = b"\\u003" in data  # a colon written so would make up for a name
+    if not escaped:  # strings may hold colons, too, and fields their defaults
         if id_ is not None:
             colons -= id_.count(":")
         if colons and type(features) is dict:
             colons -= "".join(features).count(":") + sum(map(_colons, features.values()))
-        if not colons or colons == len(_FIELDS.decode(data)) - fields - (id_ is not None):
+        if not colons:
             return
-    refuse_twice(data)
+    members = _FIELDS.decode(data)
+    if id_ is None and "id" in members:
+        raise InvalidBody(
+            "id", f"1 to {MAX_ID_LENGTH} visible characters, or no id", Description("null"), pointer="/id"
+        )
+    if escaped or colons != len(members) - fields - (id_ is not None):
+        refuse_twice(data)
 
 
 def _colons(value: Any) -> int:

@@ -31,7 +31,9 @@ KINDS = {Call.LEARN: Kind.LEARN, Call.LABEL: Kind.LABEL}
 
 _encode = msgspec.json.Encoder().encode
 
-InFlight = deque[tuple[asyncio.Future[Learned], Sequence[int]]]  # outcomes to come, and the places of their rows
+MOST_FORMS = 10_000  # skipped rows of a body whose corrected form, under the same id, is learned
+InFlight = deque[tuple[asyncio.Future[Learned], RowBatch]]  # outcomes to come, and their rows
+Form = tuple[bytes, float, float]  # digest of the features, label, weight
 
 
 class Tally:
@@ -44,6 +46,7 @@ class Tally:
         self.rejected = 0
         self.seq = model.seq
         self.errors: list[dict[str, Any]] = []
+        self._skipped: dict[int, Form] = {}  # rows with an id whose step was skipped, by seq
 
     def refuse(self, line: int, error: AucstreamError) -> None:
         """Count one refused row."""
@@ -52,9 +55,17 @@ class Tally:
         for entry in entries_of(error):
             self._note(line, entry["pointer"], entry["message"])
 
-    def count(self, learned: Learned, places: Sequence[int]) -> None:
-        """Count the rows of one event; `places` are their line numbers, below 0 rows of an array."""
-        outcome = learned.outcome
+    def count(self, learned: Learned, rows: RowBatch) -> RowBatch | None:
+        """Count the rows of one event; return those that are to be sent again.
+
+        These have the id of a row before them whose step was skipped, and were taken for that row when they were
+        committed; but they have another form: they correct it.
+        """
+        outcome, places = learned.outcome, rows.places
+        corrected = self._corrected(learned, rows)
+        for row in corrected:
+            del outcome.duplicates[row]
+            outcome.skipped.discard(row)
         self.seq = max(self.seq, outcome.seq_last)
         self.duplicates += len(outcome.duplicates) - len(outcome.skipped)
         self.accepted += len(learned.scores) + len(outcome.early - outcome.duplicates.keys())
@@ -65,6 +76,22 @@ class Tally:
                 if not math.isfinite(score):
                     self.accepted -= 1
                     self._skip(places[row if outcome.rows is None else outcome.rows[row]])
+        return _part_of(rows, corrected) if corrected else None
+
+    def _corrected(self, learned: Learned, rows: RowBatch) -> list[int]:
+        outcome, ids = learned.outcome, rows.ids
+        if ids is None or not rows.features:  # labels by id have no form of their own
+            return []
+        if learned.skipped:
+            for at, score in enumerate(learned.scores):
+                row = at if outcome.rows is None else outcome.rows[at]
+                if not math.isfinite(score) and ids[row] is not None and len(self._skipped) < MOST_FORMS:
+                    self._skipped[outcome.seq_first + at] = _form(rows, row)
+        return [
+            row
+            for row in sorted(outcome.skipped)
+            if (form := self._skipped.get(outcome.duplicates[row])) is not None and form != _form(rows, row)
+        ]
 
     def _skip(self, place: int) -> None:
         """Count a row that was skipped (the model has counted it)."""
@@ -134,7 +161,9 @@ class LearnMany:
             learned = await self.host.learn(model, rows, decoder.kind, Mode.ALL, KINDS[call])
             for row, refusal in learned.outcome.refusals.items():
                 raise refusal.error(f"/{row}")
-            tally.count(learned, rows.places)
+            again = tally.count(learned, rows)
+            while again is not None:
+                again = tally.count(await self.host.learn(model, again, decoder.kind, Mode.ALL, KINDS[call]), again)
         return tally
 
     async def _stream(self, model: Model, call: Call, parts: Parts, mode: Mode) -> Tally:
@@ -146,22 +175,22 @@ class LearnMany:
                 rows, bad = decoder.rows(part)
                 if len(rows):
                     await self.host.wait_for_room(len(rows), rows.size)
-                    in_flight.append((self.host.learn(model, rows, decoder.kind, mode, KINDS[call]), rows.places))
+                    in_flight.append((self.host.learn(model, rows, decoder.kind, mode, KINDS[call]), rows))
                 # With ids a batch may stop at a conflict: nothing after it may be under way.
                 stops = mode is Mode.ABORT and rows.ids is not None
                 while len(in_flight) >= (1 if stops or bad else IN_FLIGHT):
-                    await self._settle(in_flight, tally, mode)
+                    await self._settle(model, decoder, in_flight, tally, mode)
                 if bad is not None:
                     raise bad
             while in_flight:
-                await self._settle(in_flight, tally, mode)
+                await self._settle(model, decoder, in_flight, tally, mode)
         except Disconnected:
             await asyncio.gather(*(future for future, _ in in_flight), return_exceptions=True)
             raise
         except (AucstreamError, asyncio.CancelledError) as raised:
-            for future, places in in_flight:
+            for future, rows in in_flight:
                 try:
-                    tally.count(await future, places)
+                    tally.count(await future, rows)
                 except AucstreamError:  # the first error is answered
                     continue
             cause: AucstreamError = self.host.not_ready() if isinstance(raised, asyncio.CancelledError) else raised
@@ -176,13 +205,35 @@ class LearnMany:
             raise RowsRefused(cause, answer) from raised
         return tally
 
-    async def _settle(self, in_flight: InFlight, tally: Tally, mode: Mode) -> None:
-        future, places = in_flight[0]
+    async def _settle(self, model: Model, decoder: RowDecoder, in_flight: InFlight, tally: Tally, mode: Mode) -> None:
+        future, rows = in_flight[0]
         learned = await asyncio.shield(future)  # a stream that is cancelled still counts what it sent
         in_flight.popleft()
-        tally.count(learned, places)
+        again = tally.count(learned, rows)
         for row, refusal in learned.outcome.refusals.items():
             error = refusal.error()
             if mode is Mode.ABORT:
-                raise BadLine(places[row], error)
-            tally.refuse(places[row], error)
+                raise BadLine(rows.places[row], error)
+            tally.refuse(rows.places[row], error)
+        if again is not None:
+            await self.host.wait_for_room(len(again), again.size)
+            in_flight.append((self.host.learn(model, again, decoder.kind, mode), again))
+
+
+def _form(rows: RowBatch, row: int) -> Form:
+    weight = 1.0 if rows.weights is None else float(rows.weights[row])
+    return rows.digest(row), float(rows.signs[row]), weight
+
+
+def _part_of(rows: RowBatch, numbers: Sequence[int]) -> RowBatch:
+    """Return some rows as lines of their own, to be learned anew."""
+    lines = [rows.line(row) for row in numbers]
+    return RowBatch(
+        [rows.features[row] for row in numbers],
+        [float(rows.signs[row]) for row in numbers],
+        None if rows.weights is None else [float(rows.weights[row]) for row in numbers],
+        None if rows.ids is None else [rows.ids[row] for row in numbers],
+        lines,
+        [rows.places[row] for row in numbers],
+        sum(map(len, lines)),
+    )

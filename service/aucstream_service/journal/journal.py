@@ -22,7 +22,7 @@ from aucstream_service.journal import checksums, commands, wal
 from aucstream_service.journal.event_codec import without
 from aucstream_service.journal.ids import Ids
 from aucstream_service.journal.integrity import check_log, check_structure, check_tables, damaged, unreadable
-from aucstream_service.journal.migrations import meta, migrate
+from aucstream_service.journal.migrations import marks, meta, migrate
 from aucstream_service.journal.rules import IdRecord, IdState, PendingSpec
 from aucstream_service.journal.transaction import Transaction, is_row, runs
 from aucstream_service.settings import Durability
@@ -61,6 +61,7 @@ class Journal:
         self._scrubbing = False  # raw records were removed: the log that still holds them must go
         self._seq: dict[int, int] = {}
         self._pending: dict[int, PendingSpec] = {}
+        self._marks: set[str] = set()  # kinds of event that older versions cannot read
         self._connection: apsw.Connection | None = None
         self._dropped = False
 
@@ -100,6 +101,7 @@ class Journal:
                 raise StartRefused(f"{error.expected} ({self.path})") from error
             raise unreadable(self.path, error) from error
         self._connection = db
+        self._marks = marks(db)
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
 
@@ -149,6 +151,7 @@ class Journal:
             self.close(failed=True)
             raise
         self._connection = db
+        self._marks = marks(db)
         self.ids.use(db)
         for counts, before in zip(self._countings, self._counts, strict=False):
             counts.clear()
@@ -300,7 +303,10 @@ class Journal:
         db = self._db
         self._counts = tuple(map(dict, self._countings))
         db.execute("BEGIN IMMEDIATE")
-        transaction = Transaction(db, self.ids, self._seq, self._pending, stores_events=self.durability != "memory")
+        stores_events = self.durability != "memory"
+        transaction = Transaction(
+            db, self.ids, self._seq, self._pending, stores_events=stores_events, marks=self._marks
+        )
         outcomes: list[commands.Outcome] = []
         for run in runs(group):
             if is_row(run[0]):

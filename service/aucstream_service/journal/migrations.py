@@ -96,6 +96,11 @@ def row_checksums(db: apsw.Connection) -> None:
 
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delayed_labels, row_checksums)
 
+# What an older version cannot read of a journal is noted behind the names of the migrations when it is first written.
+# A version that does not know a name there refuses the journal, with a sentence that says why.
+COLUMN_EVENTS = "column_events"
+MARKS = frozenset({COLUMN_EVENTS})
+
 
 def meta(db: apsw.Connection, key: str, default: str) -> str:
     """Return a line of the table `meta`, which an empty journal does not have yet."""
@@ -105,6 +110,26 @@ def meta(db: apsw.Connection, key: str, default: str) -> str:
     return str(rows[0][0]) if rows else default
 
 
+def mark(db: apsw.Connection, name: str) -> None:
+    """Note, in a transaction of the caller, that the journal holds what versions that do not know this name cannot read."""
+    assert name in MARKS
+    applied = meta(db, "migrations", "").split()
+    if name not in applied:
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join([*applied, name]),))
+
+
+def marks(db: apsw.Connection) -> set[str]:
+    """Return the marks of a journal that was opened."""
+    return set(MARKS.intersection(meta(db, "migrations", "").split()))
+
+
+def fits(applied: list[str]) -> bool:
+    """Return whether these are the migrations of this version, or its first ones, and marks that it knows."""
+    names = [migration.__name__ for migration in MIGRATIONS]
+    tables = [name for name in applied if name not in MARKS]
+    return tables == names[: len(tables)]
+
+
 def migrate(db: apsw.Connection) -> None:
     """Bring the tables up to date, or raise StartRefused."""
     db.execute("BEGIN IMMEDIATE")
@@ -112,13 +137,15 @@ def migrate(db: apsw.Connection) -> None:
     rows = list(db.execute("SELECT value FROM meta WHERE key = 'migrations'"))
     applied = str(rows[0][0]).split() if rows else []
     names = [migration.__name__ for migration in MIGRATIONS]
-    if applied != names[: len(applied)]:
+    if not fits(applied):
         db.execute("ROLLBACK")
         raise StartRefused(
-            f"a journal with the tables {' '.join(names)}, got {' '.join(applied)}: it was made by a newer version, or damaged"
+            f"a journal with the tables {' '.join(names)} and events of the kinds {' '.join(sorted(MARKS))}, got "
+            f"{' '.join(applied)}: it was written by a newer version, or damaged; start it with that version"
         )
-    for migration in MIGRATIONS[len(applied) :]:
+    marked = [name for name in applied if name in MARKS]
+    for migration in MIGRATIONS[len(applied) - len(marked) :]:
         migration(db)
-    if applied != names:
-        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(names),))
+    if applied != names + marked:
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('migrations', ?)", (" ".join(names + marked),))
     db.execute("COMMIT")

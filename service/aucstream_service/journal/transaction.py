@@ -9,8 +9,10 @@ from itertools import groupby
 import apsw
 
 from aucstream_service.journal import checksums, commands, rules
+from aucstream_service.journal.column_events import is_columns
 from aucstream_service.journal.event_codec import LabelledPrediction, event_line, expired_line
 from aucstream_service.journal.ids import STEP_ROWS, Ids, Row
+from aucstream_service.journal.migrations import COLUMN_EVENTS, mark
 from aucstream_service.journal.row_batch import RowBatch
 
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
@@ -30,6 +32,8 @@ class Transaction:
         How long predictions wait, by model.
     stores_events : bool
         False: events get their seqs, and are not written (durability memory).
+    marks : set of str
+        Of the journal, as `migrations.marks`; those of new kinds of event are added.
     """
 
     def __init__(
@@ -40,12 +44,14 @@ class Transaction:
         pending: dict[int, rules.PendingSpec],
         *,
         stores_events: bool,
+        marks: set[str],
     ) -> None:
         self._db = db
         self._ids = ids
         self._seq = seqs
         self._pending = pending
         self._stores_events = stores_events
+        self._marks = marks
         self._restored = 0  # bytes of features of predictions that are learned in this transaction
 
     # ---- events ------------------------------------------------------------------------------
@@ -57,6 +63,9 @@ class Transaction:
         if self._stores_events:
             head = (model, before + 1, before + rows, int(kind), float(at))
             data = payload()
+            if is_columns(data) and COLUMN_EVENTS not in self._marks:
+                mark(self._db, COLUMN_EVENTS)
+                self._marks.add(COLUMN_EVENTS)
             self._db.execute(
                 "INSERT INTO events(model, seq_first, seq_last, kind, received_at, payload, checksum)"
                 " VALUES (?,?,?,?,?,?,?)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import gc
 import logging
 import os
@@ -24,6 +25,10 @@ from aucstream_service.telemetry.logs import Sink, logging_to
 
 log = logging.getLogger("aucstream")
 
+PREFIX = "AUCSTREAM_"
+OTHER_VARIABLES = frozenset(  # which the library, the client, the container and the tests read
+    f"{PREFIX}{name}" for name in ("CACHE_DIR", "API_KEY", "API_KEY_FILE", "DATA", "IMAGE_CACHE", "PICTURES")
+)
 REFUSED = 2  # exit status: the process must not start like this
 
 
@@ -74,6 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cli_avoid_json=True,
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
+    unknown = _unknown_variables()
+    if unknown:
+        sys.stderr.write("".join(f"aucstream serve: {line}\n" for line in unknown))
+        return REFUSED
     try:
         settings = CliApp.run(Settings, cli_args=words, cli_settings_source=source)
     except (ValidationError, SettingsError) as error:
@@ -97,6 +106,17 @@ def _refusals(error: ValidationError, words: Sequence[str]) -> list[str]:
 
 
 _SECRET = frozenset({"admin_key"})
+
+
+def _unknown_variables() -> list[str]:
+    """Return a sentence for each `AUCSTREAM_*` variable that nothing reads: a misspelt setting would be ignored."""
+    known = OTHER_VARIABLES | {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    lines = []
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.0)
+            lines.append(f"{name}: expected a variable that is known, the nearest is {near[0]}")
+    return lines
 
 
 def _check_port(settings: Settings) -> None:

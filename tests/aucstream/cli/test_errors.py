@@ -130,7 +130,7 @@ def test_a_positive_text_that_no_cell_equals_is_refused(command: str, tmp_path: 
     data.write_text("a,y\n1,no\n2,yes\n3,no\n")
     options = ("--label", "y", "--model", "solam", *(("--out", out) if command == "train" else ()))
     sentence = refused(command, data, *options, "--positive", "fraud")
-    for text in ("--positive: ", "'y'", str(data), "'fraud'"):
+    for text in ("--positive: ", "'y'", str(data), "(the first are 'no', 'yes')", "'fraud'"):
         assert text in sentence
     sentence = refused(command, data, *options, "--positive", "YES")
     for text in ("--positive: ", str(data), "did you mean 'yes'"):

@@ -176,7 +176,8 @@ def test_standard_input_is_the_same_as_the_file(guide: Path) -> None:
         ended = process("evaluate", "-", "--model", "solam", "--passes", "2", "--json", stdin=data)
         assert ended.status == 0, ended.err
         assert [timeless(one) for one in ended.objects] == expected
-        assert ended.err == ""
+        assert ended.err.startswith("aucstream: - is sorted by class (2 runs of equal labels in 1,243 rows)")
+        assert len(ended.err.splitlines()) == 1
 
 
 def test_a_table_is_read_with_label_and_positive_and_its_delimiter_is_shown(table: Path) -> None:
@@ -235,7 +236,8 @@ def test_the_progress_bar_is_for_terminals_only(guide: Path) -> None:
     assert done.returncode == 0
     assert b"rows" in seen
     assert json.loads(out)["rows"] == 1243  # standard output is the result alone
-    assert run("evaluate", guide, "--model", "solam", "--json").err == ""
+    sorted_ = run("evaluate", guide, "--model", "solam", "--json").err.splitlines()
+    assert ["sorted by class" in line for line in sorted_] == [True]
 
 
 COUNT_KERNELS = """
@@ -267,3 +269,19 @@ assert compiled() == before, compiled() - before
 
 def test_kernels_are_compiled_before_the_clock_starts_and_no_model_learns_from_it(guide: Path) -> None:
     subprocess.run([sys.executable, "-c", COUNT_KERNELS, str(guide)], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_rows_that_are_sorted_by_class_get_a_remark(command: str, tmp_path: Path) -> None:
+    labels = [0] * 200 + [1] * 100
+    options = ("--label", "y", "--model", "solam", *(("--out", tmp_path / "m") if command == "train" else ()))
+
+    def told(order: list[int], *more: str) -> str:
+        data = tmp_path / "d.csv"
+        data.write_text("a,y\n" + "".join(f"{row % 7},{label}\n" for row, label in enumerate(order)))
+        return run(command, data, *options, *more).err
+
+    assert "sorted by class (2 runs of equal labels in 300 rows)" in told(labels)
+    assert "sorted by class" not in told(labels, "--shuffle")
+    assert "sorted by class" not in told([row % 3 == 0 for row in range(300)])
+    assert "sorted by class" not in told([0] * 290 + [1] * 9)  # too few to tell

@@ -425,7 +425,9 @@ def test_rows_to_learn_may_wait_already(local: Local, fresh: Callable[..., str])
     predicted(life)
     other = {"features": {"a": 5.0}, "label": 1, "id": "fresh"}
     waits = {"features": SAME, "label": 0, "id": life.id, "weight": 2}
-    counts = local.post(name, "learn-many", [other, waits, {**other, "id": None}, waits, other]).json()
+    counts = local.post(
+        name, "learn-many", [other, waits, {"features": other["features"], "label": 1}, waits, other]
+    ).json()
     assert (counts["accepted"], counts["duplicates"], counts["seq"]) == (3, 2, 53)
     bodies = [*rows(50), other, {"features": FEATURES, "label": 0, "weight": 2}, other]
     pipeline, _ = reference(bodies)
@@ -536,10 +538,10 @@ def test_what_repeats_a_skipped_row_is_skipped_with_it(local: Local, fresh: Call
     name = fresh(scaler="none")
     bad = {"features": HUGE, "label": 1, "id": "x"}
     good = {"features": {"a": 1.0}, "label": 1, "id": "x"}
-    counts = local.post(name, "learn-many", [bad, good, {**good, "id": "y"}, bad]).json()
-    assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (1, 0, 3, 52)
-    assert [error["line"] for error in counts["errors"]] == [1, 2, 4]
-    counts = local.raw(f"/v1/models/{name}/learn-many", lines([bad, good, {**good, "id": "y"}]), NDJSON).json()
+    counts = local.post(name, "learn-many", [bad, {**good, "id": "y"}, bad]).json()
+    assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (1, 0, 2, 52)
+    assert [error["line"] for error in counts["errors"]] == [1, 3]
+    counts = local.raw(f"/v1/models/{name}/learn-many", lines([bad, bad, {**good, "id": "y"}]), NDJSON).json()
     assert (counts["accepted"], counts["duplicates"], counts["rejected"], counts["seq"]) == (0, 1, 2, 53)
 
     async def race() -> list[httpx.Response]:
@@ -556,6 +558,36 @@ def test_what_repeats_a_skipped_row_is_skipped_with_it(local: Local, fresh: Call
     assert local.describe(name)["examples"] == 52
     model = local.app.model_host.models[name]
     assert not model.skipped
+
+
+@pytest.mark.parametrize("form", ["array", "lines", "skip"])
+@pytest.mark.parametrize("between", [0, 600])  # rows, so that the correction is of another event
+def test_a_row_that_corrects_a_skipped_one_of_its_body_is_learned(
+    local: Local, fresh: Callable[..., str], form: str, between: int
+) -> None:
+    name = fresh(scaler="none")
+    bad = {"features": HUGE, "label": 1, "id": "x"}
+    good = {"features": {"a": 1.0}, "label": 1, "id": "x"}
+    others = [{"features": {"a": 1.0 * (row % 3)}, "label": row % 2, "id": f"o{row}"} for row in range(between)]
+    bodies = [bad, *others, good, good, bad, {**good, "id": "y"}]
+    path = f"/v1/models/{name}/learn-many"
+    if form == "array":
+        answer = local.post(name, "learn-many", bodies)
+    else:
+        answer = local.raw(path + ("?on_error=skip" if form == "skip" else ""), lines(bodies), NDJSON)
+    counts = answer.json()
+    assert answer.status_code == 200
+    assert counts["accepted"] == between + 2
+    if form == "array" or not between:
+        assert (counts["duplicates"], counts["rejected"]) == (1, 2)
+        assert [error["line"] for error in counts["errors"]] == [1, between + 4]
+    else:  # the last bad row comes before the correction or after it
+        assert (counts["duplicates"], counts["rejected"]) in ((1, 2), (2, 1))
+    described = local.describe(name)
+    assert counts["seq"] == described["seq"]
+    assert described["examples"] == 50 + between + 2
+    assert local.learn(name, **good)["duplicate"] is True
+    assert not local.app.model_host.models[name].skipped
 
 
 def test_a_skipped_row_frees_its_id_whenever_the_service_is_killed(tmp_path: Path) -> None:

@@ -110,6 +110,9 @@ def document_type(service: Running, model: str, body: bytes) -> str:
         (b'{"features":{"a":1,"a":"\\u003a"},"label":1}', "invalid-body", "/features/a"),
         (b'{"features":{"a":1,"a":"::"},"label":1}', "invalid-body", "/features/a"),
         (b'{"features":{"a":1,"a":["::"]},"label":1,"id":"a:b"}', "invalid-body", "/features/a"),
+        (b'{"features":{"a":1},"label":1,"id":null}', "invalid-body", "/id"),
+        (b'{"features":{"a:b":"::"},"label":1, "id" : null, "weight": 1}', "invalid-body", "/id"),
+        (b'{"features":{"a":"\\u003a"},"label":1,"\\u0069d":null}', "invalid-body", "/id"),
         (b'{"features":{"a":1},"label":1,"label":1}', "invalid-body", "/label"),
         (b'{"features":{"a":1},"label":1,"features":{"a":1}}', "invalid-body", "/features"),
         (b'{"features":{"a":{"x":1,"x":1}},"label":1}', "invalid-body", "/features/a/x"),
@@ -209,7 +212,7 @@ def test_a_name_of_any_letters_is_pointed_at(service: Running, model: str, name:
     "body",
     [
         b'{"features":{"a:b":1,"c":"::","d":["x:","y:"],"e":"\\u003a"},"label":1,"id":"a:b","weight":1.0}',
-        b'{"features": {"a:b" : 1, "c" : null, "d":["x:","y:"]}, "label":1,"id": null, "weight":1}',
+        b'{"features": {"a:b" : 1, "c" : null, "d":["x:","y:"]}, "label":1, "weight":1}',
         b'{"features":[1,2],"label":true,"weight":1.0,"id":":"}',
         b'{"features":{},"label":0}',
     ],

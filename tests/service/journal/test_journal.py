@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 
+from aucstream.features.columns import Columns
 from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.journal import migrations
 from aucstream_service.journal.commands import (
     Append,
     AppendOutcome,
@@ -174,6 +178,31 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     db.execute("UPDATE meta SET value = value || ' later' WHERE key = 'migrations'")
     db.close()
     with pytest.raises(StartRefused, match="a newer version"):
+        opened(tmp_path / "j")
+
+
+def test_events_that_older_versions_cannot_read_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def applied() -> list[str]:
+        with contextlib.closing(apsw.Connection(str(tmp_path / "j"))) as db:
+            return str(next(iter(db.execute("SELECT value FROM meta WHERE key = 'migrations'")))[0]).split()
+
+    journal = opened(tmp_path / "j")
+    model = created(journal)
+    outcome(journal, append(model, [None, None]))
+    journal.close()
+    tables = applied()
+    assert "column_events" not in tables  # an older version reads this one
+    journal = opened(tmp_path / "j")
+    list(journal.start_model(model, 2))
+    columns = RowBatch(Columns(["a"], np.ones((3, 1))), np.ones(3))
+    for _ in range(2):
+        outcome(journal, Append(model, Kind.LEARN, columns, Mode.ALL, 3.0))
+    journal.close()
+    assert applied() == [*tables, "column_events"]
+    opened(tmp_path / "j").close()
+    assert applied() == [*tables, "column_events"]
+    monkeypatch.setattr(migrations, "MARKS", frozenset())  # as a version that does not know them
+    with pytest.raises(StartRefused, match="column_events: it was written by a newer version"):
         opened(tmp_path / "j")
 
 

@@ -41,6 +41,18 @@ def test_several_workers_are_refused(data_dir: Path) -> None:  # S21
     assert not data_dir.exists()
 
 
+def test_a_variable_that_nothing_reads_is_refused(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = refused(data_dir, {"AUCSTREAM_MAX_MODEL": "5", "AUCSTREAM_DURABLITY": "os"})
+    assert "AUCSTREAM_MAX_MODEL: expected a variable that is known, the nearest is AUCSTREAM_MAX_MODELS" in log
+    assert "AUCSTREAM_DURABLITY: expected a variable that is known, the nearest is AUCSTREAM_DURABILITY" in log
+    assert not data_dir.exists()
+    for name in ("AUCSTREAM_CACHE_DIR", "AUCSTREAM_API_KEY", "AUCSTREAM_DATA", "aucstream_port"):
+        monkeypatch.setenv(name, "1")
+    assert main(["--data-dir", str(data_dir), "--expect-existing"]) == 2  # not for these
+    monkeypatch.setenv("AUCSTREAM_SHUTDOWN", "1")
+    assert main(["--help-me"]) == 2
+
+
 def test_another_address_without_keys_is_refused(data_dir: Path) -> None:
     assert "--insecure" in refused(data_dir, host="0.0.0.0")
     for host in ("0.0.0.0", "::", "10.1.2.3", "example.org"):
