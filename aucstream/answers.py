@@ -76,6 +76,9 @@ class Prediction(Answer, frozen=True):
     score: Annotated[float | None, schema("higher is more positive", 0.25)]
     probability: Annotated[float | None, schema("null where calibration is none", 0.6, minimum=0, maximum=1)]
     errors: tuple[RowError, ...] = ()
+    kept: Annotated[
+        bool, schema("false, and only then named: the row has an id and does not wait, `pending` is full")
+    ] = True
 
 
 class Predicted(Answer, frozen=True):
@@ -91,6 +94,9 @@ class Predicted(Answer, frozen=True):
             "An intercept is named `(intercept)`; an array's columns are named 0, 1, …"
         ),
     ] = None
+    kept: Annotated[
+        bool, schema("false, and only then named: the example has an id and does not wait, `pending` is full")
+    ] = True
 
 
 class PredictedMany(Answer, frozen=True):

@@ -119,7 +119,7 @@ _ENTRIES = (
     ProblemType("queue-full", 429, "Too much is waiting: try again later",
         "Rows arrive faster than the journal writes them. Send again after `Retry-After`.", passes=True),
     ProblemType("pending-full", 429, "Too many examples wait for their label",
-        "The model keeps as many predictions as `pending.capacity` allows. Send again when labels came or predictions expired.", passes=True),
+        "The model keeps as many predictions as `pending.capacity` allows, and `pending.when_full` is `refuse`, or an early label came. Send again when labels came or predictions expired, or raise the capacity.", passes=True),
     ProblemType("too-many-models", 429, "The limit of models is reached",
         "The service holds `--max-models` models. Delete one; time alone does not help."),
     ProblemType("too-many-streams", 429, "The limit of event streams is reached",

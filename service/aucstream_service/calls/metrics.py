@@ -178,6 +178,12 @@ class ServiceCollector(Collector):
         yield _gauge(
             "aucstream_model_pending", "Predictions and early labels that wait.", label, each(lambda m: m.pending)
         )
+        yield _gauge(
+            "aucstream_model_pending_capacity",
+            "Predictions and early labels that may wait.",
+            label,
+            each(lambda m: m.spec.pending.capacity),
+        )
         yield _counter(
             "aucstream_model_rows",
             "Rows by what became of them since the start.",

@@ -150,6 +150,8 @@ class HotCalls:
         def answer(outcome: KeepOutcome) -> Answer:
             if outcome.refusals:
                 raise outcome.refusals[0].error()
+            if outcome.unkept:
+                return _predicted(first, shares, kept=False)
             before = outcome.answers[0]
             assert before is not None
             # contributions belong to the score they add up to
@@ -203,6 +205,8 @@ def _labelled(learned: Learned) -> Answer:
     return Answer(202 if 0 in outcome.early else 200, answer)
 
 
-def _predicted(first: First, shares: dict[str, float] | None) -> Answer:
+def _predicted(first: First, shares: dict[str, float] | None, *, kept: bool = True) -> Answer:
     answer = b'{"score":%s,"probability":%s,"seq":%d' % (_encode(first[0]), _encode(first[1]), first[2])
+    if not kept:
+        answer += b',"kept":false'
     return Answer(200, answer + b"}" if shares is None else answer + b',"contributions":%s}' % _encode(shares))

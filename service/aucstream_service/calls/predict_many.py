@@ -26,7 +26,7 @@ from aucstream_service.bodies.decode_errors import BadLine, located
 from aucstream_service.bodies.ndjson import FEW, STEP_ROWS
 from aucstream_service.bodies.readers import Bodies, Parts, form_and_skip
 from aucstream_service.bodies.row_decoder import form_of
-from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, answers_for, refusal_part
+from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, Unkept, answers_for, refusal_part
 from aucstream_service.calls.scores import non_finite_score, scores_of
 from aucstream_service.errors.exceptions import (
     BodyTooLarge,
@@ -236,8 +236,10 @@ class ScoredRows:
             if self._mode is Mode.ABORT:
                 raise bad
             self._refuse(bad, at)
-        for (at, _), first in zip(self._places, outcome.answers, strict=True):
-            if first is not None:
+        for row, ((at, _), first) in enumerate(zip(self._places, outcome.answers, strict=True)):
+            if row in outcome.unkept and first is not None:
+                self.answers[at] = Unkept(first.score, first.probability)
+            elif first is not None:
                 self.answers[at] = first.score, first.probability
 
     def _refuse(self, bad: BadLine, at: int | None = None) -> None:

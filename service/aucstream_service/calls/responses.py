@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from aucstream_service.bodies.decode_errors import BadLine
 from aucstream_service.http.request_context import ARROW, JSON, NDJSON, RequestContext
 
-Answer = tuple[float, float | None] | bytes  # score and probability, or the answer of a row that was refused
+
+class Unkept(NamedTuple):
+    """Score and probability of a row that has an id and does not wait for its label."""
+
+    score: float
+    probability: float | None
+
+
+Answer = tuple[float, float | None] | Unkept | bytes  # score and probability, or the answer of a row that was refused
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-class _Prediction(msgspec.Struct):
+class _Prediction(msgspec.Struct, omit_defaults=True):
     score: float
     probability: float | None
+    kept: bool = True
 
 
 def _line(answer: Answer) -> _Prediction | msgspec.Raw:
-    return msgspec.Raw(answer) if isinstance(answer, bytes) else _Prediction(*answer)
+    if isinstance(answer, bytes):
+        return msgspec.Raw(answer)
+    return _Prediction(answer[0], answer[1], not isinstance(answer, Unkept))
 
 
 def _prediction(answer: Answer) -> bytes:
     if isinstance(answer, bytes):
         return answer
-    return b'{"score":%s,"probability":%s}' % (_encode(answer[0]), _encode(answer[1]))
+    kept = b',"kept":false' if isinstance(answer, Unkept) else b""
+    return b'{"score":%s,"probability":%s%s}' % (_encode(answer[0]), _encode(answer[1]), kept)
 
 
 class LineAnswers:

@@ -64,6 +64,7 @@ class DerivedEvent:
     seq_last: int
     predictions: list[LabelledPrediction]  # empty where nothing is learned
     at: float
+    made_room: bool = False  # these had time left, and went for newer ones
 
 
 @dataclass(slots=True)
@@ -94,6 +95,7 @@ class AppendOutcome:
     early: set[int] = field(default_factory=set)  # labels that wait for their prediction
     skipped: set[int] = field(default_factory=set)  # duplicates of a row whose step was skipped when it was applied
     expired: list[DerivedEvent] = field(default_factory=list)  # in this transaction, before these rows
+    dropped: list[DerivedEvent] = field(default_factory=list)  # and after them
     pending: int = 0  # what waits after it
 
     @property
@@ -118,6 +120,7 @@ class KeepOutcome:
 
     answers: list[Prediction | None]
     refusals: dict[int, Refusal] = field(default_factory=dict)
+    unkept: set[int] = field(default_factory=set)  # rows that were answered and do not wait: there was no room
     count: int = 0  # rows that wait now
     derived: list[DerivedEvent] = field(default_factory=list)
     pending: int = 0

@@ -102,6 +102,11 @@ class Ids:
             if size > STEP_BYTES:
                 return
 
+    def oldest(self, model: int, count: int) -> list[Row]:
+        """Return what would expire first, so many of it."""
+        rows = self._db.execute(f"{_PENDING} ORDER BY expires_at, row LIMIT ?", (model, count))
+        return [_pending(row) for row in rows]
+
     def features(self, model: int, id_: str) -> bytes:
         """Return the features of a prediction that waits."""
         rows = list(self._db.execute("SELECT features FROM pending WHERE model = ? AND id = ?", (model, id_)))

@@ -43,9 +43,11 @@ from aucstream_service.errors.exceptions import (
     UnknownId,
 )
 
+WhenFull = Literal["refuse", "score-only", "drop-oldest"]
+
 
 class PendingSpec(BaseModel):
-    """How long, and how many, predictions wait for their label."""
+    """How long, and how many, predictions wait for their label, and what a further one does."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,6 +55,13 @@ class PendingSpec(BaseModel):
     capacity: Annotated[int, Field(ge=1)] = 1_000_000
     on_expiry: Literal["discard", "negative"] = "discard"
     hold_early_seconds: Annotated[float, Field(ge=0)] = 0
+    when_full: Annotated[
+        WhenFull,
+        Field(
+            description="What a prediction with an id does where `capacity` are waiting: refuse: 429; score-only: it is "
+            "answered with `kept` false and does not wait; drop-oldest: the one whose time would end first is discarded."
+        ),
+    ] = "score-only"
 
 
 class IdState(enum.IntEnum):
@@ -114,7 +123,12 @@ class Reason(enum.Enum):
         "label",
     )
     UNKNOWN = UnknownId, "id", "one that was predicted before, and not so long ago", "id"
-    FULL = PendingFull, "pending", "room among what waits for a label (pending.capacity of the spec)", "id"
+    FULL = (
+        PendingFull,
+        "pending",
+        "room among what waits for a label (pending.capacity and pending.when_full of the spec)",
+        "id",
+    )
     TOO_LARGE = (
         BodyTooLarge,
         "body",

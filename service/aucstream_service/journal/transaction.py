@@ -98,8 +98,9 @@ class Transaction:
         before = self._seq[model]
         outcome = commands.AppendOutcome(before, before, expired=expired)
         count = len(append.rows)
+        oldest: list[Row] = []
         if any(id_ is not None for id_ in ids):
-            rows, ended = self._sort(append, records, outcome)
+            rows, ended, excess = self._sort(append, records, outcome)
             if outcome.refusals and append.mode is commands.Mode.ALL:
                 pending = self._ids.pending[model]
                 return commands.AppendOutcome(
@@ -107,14 +108,16 @@ class Transaction:
                 )
             self._ids.remove(model, ended)
             self._ids.settle(model, [(id_, records[id_]) for row in rows if (id_ := ids[row]) is not None], at)  # type: ignore[misc]
+            oldest = self._ids.oldest(model, excess) if excess > 0 else []
             early = sorted(outcome.early - outcome.duplicates.keys())
             self._ids.wait(model, [(id_, records[id_], None) for row in early if (id_ := ids[row]) is not None], at)  # type: ignore[misc]
             if len(rows) < count:
                 outcome.rows, count = rows, len(rows)
-        outcome.pending = self._ids.pending[model]
         if count:
             outcome.seq_first, outcome.seq_last = before + 1, before + count
             self._event(model, append.kind, count, lambda: _payload(append.rows, outcome), at)
+        outcome.dropped = self._drop(model, oldest, at)
+        outcome.pending = self._ids.pending[model]
         return outcome
 
     def _records(
@@ -132,8 +135,8 @@ class Transaction:
 
     def _sort(
         self, append: commands.Append, records: dict[str, rules.IdRecord | None], outcome: commands.AppendOutcome
-    ) -> tuple[list[int], list[str]]:
-        """Return the rows that get a seq, and the ids that wait no longer.
+    ) -> tuple[list[int], list[str], int]:
+        """Return the rows that get a seq, the ids that wait no longer, and how many must go for those that wait now.
 
         The other rows are noted in the outcome, and the records are brought up to date.
         """
@@ -141,7 +144,8 @@ class Transaction:
         assert batch.ids is not None
         before = outcome.seq_first
         spec = self._pending[append.model]
-        room = spec.capacity - self._ids.pending[append.model]
+        room = self._room(append.model)
+        holds = 0
         size = 0
         rows: list[int] = []
         ended: list[str] = []
@@ -157,7 +161,11 @@ class Transaction:
                 action = rules.on_label(record, sign, hold=spec.hold_early_seconds > 0)
             else:
                 action = rules.on_learn(record, sign, lambda row=row: batch.digest(row))  # type: ignore[misc]
-            if action is rules.Action.HOLD and room <= 0:
+            if (
+                action is rules.Action.HOLD
+                and room <= 0
+                and not (spec.when_full == "drop-oldest" and holds < spec.capacity)
+            ):
                 action = rules.Refusal(rules.Reason.FULL)
             elif action is rules.Action.JOIN and record is not None:
                 size += record.size
@@ -177,6 +185,7 @@ class Transaction:
                     outcome.early.add(row)
             elif action is rules.Action.HOLD:
                 room -= 1
+                holds += 1
                 outcome.early.add(row)
                 expires_at = append.received_at + spec.hold_early_seconds
                 records[id_] = rules.IdRecord(rules.IdState.EARLY, sign, expires_at=expires_at)
@@ -195,7 +204,7 @@ class Transaction:
                     )
                 rows.append(row)
                 records[id_] = rules.IdRecord(rules.IdState.LEARNED, sign, before + len(rows), first)
-        return rows, ended
+        return rows, ended, -room if holds else 0
 
     # ---- predictions -----------------------------------------------------------------------------
 
@@ -206,7 +215,7 @@ class Transaction:
         spec = self._pending[model]
         if self._ids.pending[model] + len(batch) > spec.capacity:
             derived += self._expire(model, list(self._ids.due(model, at)), at, records)
-        room = spec.capacity - self._ids.pending[model]
+        room = self._room(model)
         before = self._seq[model]
         outcome = commands.KeepOutcome([None] * len(batch), derived=derived)
         pending: list[tuple[str, rules.IdRecord, bytes | None]] = []
@@ -216,7 +225,12 @@ class Transaction:
             record = records[id_]
             action = rules.Refusal(rules.Reason.BUSY) if _is_due(record, at) else rules.on_predict(record, first.digest)
             if action is rules.Action.KEEP and room <= 0:
-                action = rules.Refusal(rules.Reason.FULL)
+                if spec.when_full == "refuse":
+                    action = rules.Refusal(rules.Reason.FULL)
+                elif spec.when_full == "score-only" or len(pending) >= spec.capacity:
+                    outcome.answers[row] = first
+                    outcome.unkept.add(row)
+                    continue
             if isinstance(action, rules.Refusal):
                 outcome.refusals[row] = action
                 if keep.mode is not commands.Mode.SKIP:
@@ -241,12 +255,32 @@ class Transaction:
                 records[id_] = record
                 learned.append((id_, record))
         if not (outcome.refusals and keep.mode is commands.Mode.ALL):
-            self._ids.wait(model, pending, at)
-            outcome.count = len(pending)
             if learned:
                 derived.append(self._derive(model, commands.Kind.LABEL, learned, predictions, at))
+            oldest = self._ids.oldest(model, -room) if pending and room < 0 else []
+            self._ids.wait(model, pending, at)
+            outcome.count = len(pending)
+            derived += self._drop(model, oldest, at)
         outcome.pending = self._ids.pending[model]
         return outcome
+
+    def _room(self, model: int) -> int:
+        """Return how many more may wait; not far below 0, so that a smaller capacity is reached in steps."""
+        return max(self._pending[model].capacity - self._ids.pending[model], -STEP_ROWS)
+
+    def _drop(self, model: int, oldest: Sequence[Row], at: float) -> list[commands.DerivedEvent]:
+        """Discard what waits, before its time, as one event; early labels are forgotten."""
+        self._ids.remove(model, (id_ for id_, record in oldest if record.state is rules.IdState.EARLY))
+        waiting = [row for row in oldest if row[1].state is rules.IdState.WAITING]
+        if not waiting:
+            return []
+        rows = [
+            (id_, rules.IdRecord(rules.IdState.DISCARDED, 0.0, seq, record.prediction))
+            for seq, (id_, record) in enumerate(waiting, self._seq[model] + 1)
+        ]
+        event = self._derive(model, commands.Kind.DISCARD, rows, [], at)
+        event.made_room = True
+        return [event]
 
     def _derive(
         self, model: int, kind: commands.Kind, rows: list[Row], predictions: list[LabelledPrediction], at: float

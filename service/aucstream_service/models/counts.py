@@ -19,6 +19,8 @@ class Counts:
     labelled: int = 0  # predictions learned with the label that came later
     duplicates: int = 0
     kept: int = 0  # predictions that wait, or waited, for their label
+    not_kept: int = 0  # predictions that were answered and do not wait: there was no room
+    dropped: int = 0  # predictions that waited and went for newer ones
     held: int = 0  # labels that came before their prediction
     expired_discard: int = 0
     expired_negative: int = 0

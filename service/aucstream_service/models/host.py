@@ -172,7 +172,7 @@ class ModelHost(ModelRegistry):
         async with self._changing:
             model = self._checked(name, expected)
             if model is not None:
-                if model.canonical != canonical:
+                if model.canonical != canonical and canonical not in model.sent:
                     check_params(spec)
                     pointer, ours, theirs = first_difference(canonical, model.canonical)
                     before = f"{quoted(theirs)}, as model {name!r} was created with (delete it to change it)"
@@ -417,8 +417,10 @@ class ModelHost(ModelRegistry):
             if outcome.rows is None or outcome.rows:
                 assert isinstance(ticket.rows, RowBatch)
                 self._queue(model, queued_request(ticket.rows, outcome, ticket.received_at, ticket.future))
-                return
-            model.repeat(outcome, ticket.future)
+            else:
+                model.repeat(outcome, ticket.future)
+            for event in outcome.dropped:
+                self._accept_derived(model, event)
         else:
             model.queued -= 1
             if not ticket.future.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections import deque
@@ -26,7 +27,7 @@ from aucstream_service.journal.row_batch import RowBatch
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.evaluation import Evaluation, part
 from aucstream_service.models.queued import BLOCK, FEW, Learned, PriorPrediction, QueuedRows, queued_replay
-from aucstream_service.models.spec import ModelSpec, etag_of, read_stored
+from aucstream_service.models.spec import ModelSpec, etag_of, of_its_time, read_stored
 
 STATE_FORMAT = 1
 PART_SECONDS = 0.01  # rows that are learned in one call take about this long at most
@@ -43,6 +44,7 @@ class Model:
         stored = read_stored(record.spec)
         self.spec = stored.spec
         self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
+        self.sent = stored.sent
         self.etag = etag_of(self.canonical)
         self.calibrated = self.spec.calibration != "none"
         self.pipeline: Pipeline = Pipeline.from_spec(stored.pipeline(record.seed), stored.rules)
@@ -297,10 +299,13 @@ class Model:
                 counts.held += len(outcome.early - outcome.duplicates.keys())
             case commands.KeepOutcome():
                 counts.kept += outcome.count
+                counts.not_kept += len(outcome.unkept)
             case commands.DerivedEvent(kind=commands.Kind.LABEL):
                 counts.labelled += len(outcome.predictions)
             case commands.DerivedEvent(kind=commands.Kind.NEGATIVE):
                 counts.expired_negative += len(outcome.predictions)
+            case commands.DerivedEvent(made_room=True):
+                counts.dropped += outcome.seq_last - outcome.seq_first + 1
             case commands.DerivedEvent():
                 counts.expired_discard += outcome.seq_last - outcome.seq_first + 1
 
@@ -448,8 +453,8 @@ def checked_meta(meta: dict[str, Any]) -> None:
 def spec_in(meta: dict[str, Any]) -> ModelSpec:
     """Return the spec in a snapshot, or raise BadSnapshot."""
     try:
-        return ModelSpec.model_validate_json(meta["spec"])
-    except ValueError as error:
+        return ModelSpec.model_validate_json(json.dumps(of_its_time(json.loads(meta["spec"]))))
+    except (ValueError, TypeError, AttributeError) as error:
         raise BadSnapshot("snapshot", "the spec of a model", str(error)) from error
 
 

@@ -70,6 +70,7 @@ class ModelSpec(PipelineSpec):
         return json.dumps(_plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+WHEN_FULL = PendingSpec().when_full
 RULES_KEY = "rules"  # in the stored text alone: what a model's scaling does is settled when it is created
 DEFAULTS_KEY = "defaults"  # likewise: the parameters that its spec leaves to this version
 
@@ -95,11 +96,14 @@ class StoredSpec:
         Those of its scaling.
     defaults : dict
         Parameters that the spec left to the version that created the model. A later version may have others.
+    sent : frozenset of str
+        The canonical texts of the spec as a client may send it again.
     """
 
     spec: ModelSpec
     rules: int
     defaults: dict[str, Any]
+    sent: frozenset[str]
 
     def pipeline(self, seed: int) -> PipelineSpec:
         """Return the library's part, as `ModelSpec.pipeline`, with all parameters."""
@@ -109,9 +113,21 @@ class StoredSpec:
 
 def read_stored(text: str) -> StoredSpec:
     """Return what the registry's text says; one that names no rules and no defaults is from before there were others."""
-    document = json.loads(text)
+    document = of_its_time(json.loads(text))
     rules, defaults = document.pop(RULES_KEY, FIRST_RULES), document.pop(DEFAULTS_KEY, {})
-    return StoredSpec(ModelSpec.model_validate_json(json.dumps(document)), rules, defaults)
+    spec = ModelSpec.model_validate_json(json.dumps(document))
+    sent = {spec.canonical()}
+    if "when_full" not in json.loads(text).get("pending", {}):  # who sends this spec again does not say it either
+        sent.add(
+            spec.model_copy(update={"pending": spec.pending.model_copy(update={"when_full": WHEN_FULL})}).canonical()
+        )
+    return StoredSpec(spec, rules, defaults, frozenset(sent))
+
+
+def of_its_time(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec that was stored, with what the version that stored it did where it says nothing."""
+    document["pending"] = {"when_full": "refuse", **document.get("pending", {})}
+    return document
 
 
 def etag_of(canonical: str) -> str:

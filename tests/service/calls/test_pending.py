@@ -348,7 +348,7 @@ def test_ids_are_forgotten_by_age_and_by_count(tmp_path: Path) -> None:
 
 
 def test_when_as_many_wait_as_may(local: Local, fresh: Callable[..., str]) -> None:
-    name = fresh(pending={"ttl_seconds": TTL, "capacity": 3, "hold_early_seconds": EARLY})
+    name = fresh(pending={"ttl_seconds": TTL, "capacity": 3, "hold_early_seconds": EARLY, "when_full": "refuse"})
     lives = [Life(local, name) for _ in range(5)]
     assert lives[0].label(1).status_code == 202
     predicted(lives[1])

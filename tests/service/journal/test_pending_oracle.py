@@ -49,9 +49,10 @@ class State:
 class Oracle:
     """The rules once more, written for reading only: one dictionary of ids, one list of events."""
 
-    def __init__(self, on_expiry: str, hold: bool) -> None:
+    def __init__(self, on_expiry: str, hold: bool, when_full: str) -> None:
         self.on_expiry = on_expiry
         self.hold = hold
+        self.when_full = when_full
         self.now = 1.7e9
         self.seq = 0
         self.ids: dict[str, State] = {}
@@ -99,6 +100,14 @@ class Oracle:
                 self.advance()
                 self.ids[id_] = State("discarded", seq=self.seq)
 
+    def drop_oldest(self) -> None:
+        id_ = min(self.pending, key=lambda id_: self.ids[id_].due)  # the first of equals
+        if self.ids[id_].what == "held":
+            del self.ids[id_]
+        else:
+            self.advance()
+            self.ids[id_] = State("discarded", seq=self.seq)
+
     def predict(self, id_: str, features: Any) -> Any:
         score = self.pipeline.engine.score_rows([features])
         answer = {"score": score[0], "probability": self.pipeline.engine.probabilities(score)[0], "seq": self.seq}
@@ -108,7 +117,11 @@ class Oracle:
         state = self.ids.get(id_)
         if state is None:
             if len(self.pending) >= CAPACITY:
-                return "pending-full"
+                if self.when_full == "refuse":
+                    return "pending-full"
+                if self.when_full == "score-only":
+                    return {**answer, "kept": False}
+                self.drop_oldest()
             self.ids[id_] = State("waiting", None, features, answer, self.now + TTL)
         elif state.what == "held":
             assert state.label is not None
@@ -131,10 +144,13 @@ class Oracle:
         if state is None and features is None:
             if not self.hold:
                 return "unknown-id"
+            before = self.seq
             if len(self.pending) >= CAPACITY:
-                return "pending-full"
+                if self.when_full != "drop-oldest":
+                    return "pending-full"
+                self.drop_oldest()
             self.ids[id_] = State("held", label, due=self.now + EARLY)
-            return {"seq": self.seq, "score": None, "duplicate": False}
+            return {"seq": before, "score": None, "duplicate": False}
         if state is None or (state.what == "held" and features is not None and state.label == label):
             score = self.event(features, label)
             self.ids[id_] = State("learned", label, None, None, 0.0, self.seq, score is None)
@@ -177,10 +193,14 @@ features_ = st.sampled_from(FEATURES)
 class Lives(RuleBasedStateMachine):
     """The service and the oracle side by side."""
 
-    @initialize(on_expiry=st.sampled_from(["discard", "negative"]), hold=st.booleans())
-    def start(self, on_expiry: str, hold: bool) -> None:
+    @initialize(
+        on_expiry=st.sampled_from(["discard", "negative"]),
+        hold=st.booleans(),
+        when_full=st.sampled_from(["refuse", "score-only", "drop-oldest"]),
+    )
+    def start(self, on_expiry: str, hold: bool, when_full: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.oracle = Oracle(on_expiry, hold)
+        self.oracle = Oracle(on_expiry, hold, when_full)
         self.generation = 0
         self.service = self.open(self.folder / "0")
         pending = {
@@ -188,6 +208,7 @@ class Lives(RuleBasedStateMachine):
             "capacity": CAPACITY,
             "on_expiry": on_expiry,
             "hold_early_seconds": EARLY if hold else 0,
+            "when_full": when_full,
         }
         assert self.service.create("m", scaler="none", pending=pending).status_code == 201
         for body in rows(12):
@@ -234,6 +255,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(labels=st.lists(st.tuples(ids_, st.booleans()), max_size=5))
     def label_many(self, labels: list[tuple[str, bool]]) -> None:
+        crowded = self.oracle.hold and len(self.oracle.pending) + len(labels) > CAPACITY
+        if crowded and self.oracle.when_full == "drop-oldest":  # the oldest go after the batch, not row by row
+            return
         for id_, _ in labels:  # what of a batch is due expires before it, in the order of the batch
             self.oracle.expire([id_])
         found = [self.oracle.label(id_, label) for id_, label in labels]
