@@ -12,9 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
+from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidParams
 from aucstream.exclusive import Gate, in_order, lock_free
-from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
+from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Vocabulary
 from aucstream.features.maps.mapping import Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import (
@@ -34,7 +36,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.stateful import encoder_from_state
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
-from aucstream.registry import learner_class, make
+from aucstream.registry import learner_class, make, mutable_params
 from aucstream.stages import Stages
 from aucstream.steps import encoder_of, sorted_steps, steps_of
 
@@ -193,6 +195,47 @@ class Pipeline(RankingClassifier):
     def spec(self) -> PipelineSpec | None:
         """The spec it was made from; None where it was made from steps."""
         return self._spec
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder at work."""
+        return self._encoder
+
+    def change(self, spec: PipelineSpec) -> None:
+        """Go on with what another spec says, of parameters that may change and of the vocabulary's capacity.
+
+        Parameters
+        ----------
+        spec : PipelineSpec
+            With all parameters that are not defaults.
+
+        Raises
+        ------
+        InvalidParams
+            A value is out of its range. Nothing is changed.
+        """
+        learner, pattern = self._stages.learner, self._learner_pattern
+        before = {} if self._spec is None else self._spec.params
+        values = {}
+        for name in sorted(mutable_params(spec.algorithm) & {*before, *spec.params}):  # the others stay as they are
+            rule = rules_of(type(learner))[name]
+            values[name] = rule.checked(f"{type(learner).__name__}.{name}", spec.params.get(name, rule.default))
+        encoder, encoder_pattern = self._stages.encoder, self._encoder_pattern
+        other = encoder_of(spec.encoder)
+        for name, value in values.items():
+            if getattr(learner, name) != value:
+                setattr(learner, name, value)
+                setattr(pattern, name, value)
+        if (
+            isinstance(encoder, Vocabulary)
+            and isinstance(encoder_pattern, Vocabulary)
+            and isinstance(other, Vocabulary)
+            and encoder.capacity != other.capacity
+        ):
+            encoder.resize(other.capacity)
+            encoder_pattern.resize(other.capacity)
+            self._stages.adopt(encoder)  # what the learner can hold still bounds it
+        self._spec = spec
 
     @property
     def resolved(self) -> dict[str, Any] | None:

@@ -73,6 +73,11 @@ def learner_class(name: str) -> type[Learner]:
     return cls
 
 
+def mutable_params(name: str) -> frozenset[str]:
+    """Return the parameters of an algorithm that may change while it learns: read at each step, of no array's shape."""
+    return learner_class(name)._steps_and_penalties
+
+
 def make(name: str, params: Mapping[str, Any]) -> Learner:
     """Return a learner by registry name; every parameter is checked, unknown ones are named."""
     from aucstream.constraints import rules_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -83,6 +83,18 @@ class AsyncClient(Common):
     async def describe(self, model: str) -> Description:
         """As `Client.describe`."""
         return await self._run(self._calls.describe(model))
+
+    async def patch(self, model: str, changes: Mapping[str, Any], *, if_match: str | None = None) -> Description:
+        """As `Client.patch`."""
+        return await self._run(self._calls.patch(model, changes, if_match))
+
+    async def reset_evaluation(self, model: str, *, if_match: str | None = None) -> Description:
+        """As `Client.reset_evaluation`."""
+        return await self._run(self._calls.reset_evaluation(model, if_match))
+
+    async def rename(self, model: str, to: str, *, if_match: str | None = None) -> Description:
+        """As `Client.rename`."""
+        return await self._run(self._calls.rename(model, to, if_match))
 
     async def delete(self, model: str, *, if_match: str | None = None) -> None:
         """As `Client.delete`."""

@@ -50,6 +50,7 @@ from aucstream.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 JSON = {"Content-Type": "application/json"}
+MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 OCTETS = {"Content-Type": "application/octet-stream"}
 SILENCE_SECONDS = 60.0  # an event stream that says nothing for four of the service's heartbeats is dead
 PROBE_SECONDS = 5.0  # time to answer /livez and /readyz
@@ -115,10 +116,7 @@ class Calls:
 
     def create(self, model: str, algorithm: str, spec: Spec, if_match: str | None) -> Flow[Description]:
         """PUT /v1/models/{name}."""
-        try:
-            body = json.dumps({"algorithm": algorithm, **spec}, allow_nan=False, default=_plain).encode()
-        except (TypeError, ValueError) as error:
-            raise InvalidParams("spec", f"finite numbers, bools, strings, lists, dicts and None ({error})") from error
+        body = _document("spec", {"algorithm": algorithm, **spec})
         return self._described(Request("PUT", _path(model), body, JSON | _matching(if_match)))
 
     def models(self, page: int) -> Flow[None]:
@@ -136,6 +134,33 @@ class Calls:
     def describe(self, model: str) -> Flow[Description]:
         """GET /v1/models/{name}."""
         return self._described(Request("GET", _path(model)))
+
+    def patch(self, model: str, changes: Mapping[str, Any], if_match: str | None) -> Flow[Description]:
+        """PATCH /v1/models/{name}."""
+        if not isinstance(changes, Mapping):
+            raise InvalidParams("changes", "a mapping of parts of the spec", changes)
+        return self._described(
+            Request("PATCH", _path(model), _document("changes", dict(changes)), MERGE_PATCH | _matching(if_match))
+        )
+
+    def reset_evaluation(self, model: str, if_match: str | None) -> Flow[Description]:
+        """POST …/reset-evaluation; never sent twice: the second would forget the rows since the first."""
+        return self._described(
+            Request("POST", _path(model, "reset-evaluation"), b"{}", JSON | _matching(if_match), False)
+        )
+
+    def rename(self, model: str, to: str, if_match: str | None) -> Flow[Description]:
+        """POST …/rename."""
+        _path(to)
+        body = _document("to", {"to": to})
+        request = Request("POST", _path(model, "rename"), body, JSON | _matching(if_match))
+        try:
+            reply, _ = yield from exchange(request, self._retry, self._timeout)
+        except ModelNotFound as error:
+            if error.attempts == 1:
+                raise
+            return (yield from self.describe(to))  # the answer of an earlier attempt was lost
+        return msgspec.structs.replace(decode(Description, reply.content), etag=reply.headers.get("etag"))
 
     def delete(self, model: str, if_match: str | None) -> Flow[None]:
         """DELETE /v1/models/{name}."""
@@ -333,6 +358,13 @@ def _path(model: str, call: str = "") -> str:
     if not isinstance(model, str) or NAME.match(model) is None:
         raise InvalidParams("model", "a name of 1 to 64 of a-z 0-9 _ -", model)
     return f"/v1/models/{model}/{call}" if call else f"/v1/models/{model}"
+
+
+def _document(where: str, value: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(value, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidParams(where, f"finite numbers, bools, strings, lists, dicts and None ({error})") from error
 
 
 def _matching(etag: str | None) -> dict[str, str]:

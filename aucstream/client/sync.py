@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -173,6 +173,111 @@ class Client(Common):
             The answer is not one of the service's.
         """
         return self._run(self._calls.describe(model))
+
+    def patch(self, model: str, changes: Mapping[str, Any], *, if_match: str | None = None) -> Description:
+        """Change a model that serves; what it learned, ids and waiting examples stay.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        changes : mapping
+            A merge patch of the spec: `pending`, `evaluation`, `encoder` (`capacity`) and `params` (step sizes and
+            penalties), each with what changes in it. None stands for a default.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        FixedSetting
+            A part of the spec that is fixed would change.
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._run(self._calls.patch(model, changes, if_match))
+
+    def reset_evaluation(self, model: str, *, if_match: str | None = None) -> Description:
+        """Begin the evaluation of a model anew; what it learned stays. Repeated only if no connection was made.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._run(self._calls.reset_evaluation(model, if_match))
+
+    def rename(self, model: str, to: str, *, if_match: str | None = None) -> Description:
+        """Give a model another name.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        to : str
+            The new name.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Returns
+        -------
+        Description
+            The model with its `etag`.
+
+        Raises
+        ------
+        NameTaken
+            A model has the new name.
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._run(self._calls.rename(model, to, if_match))
 
     def delete(self, model: str, *, if_match: str | None = None) -> None:
         """Delete a model and all it learned.

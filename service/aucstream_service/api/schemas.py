@@ -10,16 +10,22 @@ import msgspec
 
 from aucstream import answers
 from aucstream.registry import LEARNERS
-from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody
+from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody, RenameBody
 from aucstream_service.models.spec import ModelSpec
 
-BODIES = (LearnBody, PredictBody, LabelBody)
+BODIES = (LearnBody, PredictBody, LabelBody, RenameBody)
 ANSWERS = [
     kind
     for kind in vars(answers).values()
     if isinstance(kind, type) and issubclass(kind, answers.Answer) and kind is not answers.Answer
 ]
-NAMES = {"LearnBody": "Learn", "PredictBody": "Predict", "LabelBody": "Label", "Evaluation": "EvaluationAnswer"}
+NAMES = {
+    "LearnBody": "Learn",
+    "PredictBody": "Predict",
+    "LabelBody": "Label",
+    "RenameBody": "Rename",
+    "Evaluation": "EvaluationAnswer",
+}
 REF = "#/components/schemas/"
 
 

@@ -82,6 +82,12 @@ class LabelBody(msgspec.Struct, forbid_unknown_fields=True):
     label: _Label
 
 
+class RenameBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The new name of a model."""
+
+    to: Annotated[str, schema("1 to 64 of a-z 0-9 _ -", "clicks-2")]
+
+
 _LEARN = msgspec.json.Decoder(LearnBody)
 _LABEL = msgspec.json.Decoder(LabelBody)
 _PREDICT = msgspec.json.Decoder(PredictBody)

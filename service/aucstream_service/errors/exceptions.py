@@ -10,7 +10,7 @@ aucstream.errors.AucstreamError
     ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
     ├── Unauthorized, Forbidden, HostRefused
     ├── RouteNotFound, MethodNotAllowed, ModelNotFound
-    ├── SpecConflict, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
+    ├── SpecConflict, FixedSetting, NameTaken, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
     ├── BodyTooLarge, UnsupportedMedia, BadEncoding, PreconditionFailed
     ├── BadRequest, NotImplementedHere, VersionNotSupported
@@ -124,6 +124,12 @@ class ModelNotFound(ServiceError, problem="model-not-found"):
 
 
 class SpecConflict(ServiceError, problem="spec-conflict"): ...
+
+
+class FixedSetting(ServiceError, problem="fixed-setting"): ...
+
+
+class NameTaken(ServiceError, problem="name-taken"): ...
 
 
 class LabelConflict(ServiceError, problem="label-conflict"): ...

@@ -18,6 +18,7 @@ from aucstream_service.settings import Settings
 from aucstream_service.storage.api_keys import Keyring, Role
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/livez", "/healthz", "/readyz"})
+LIFE = frozenset({"rename", "reset-evaluation", "rollback"})  # POSTs that change a model, as PUT, PATCH and DELETE do
 OPEN_FOLDER = "/static/"
 KEPT_HOSTS = 256  # checked values of Host that are remembered
 
@@ -26,7 +27,7 @@ SCHEMES: dict[str, Any] = {
         "type": "http",
         "scheme": "bearer",
         "description": "A key of `aucstream keys create`. Roles: read (predict without an id, GET), write (learn, "
-        "label, predict with an id), admin (models, snapshots, raw events); each includes the ones before. "
+        "label, predict with an id), admin (models and their changes, snapshots, raw events); each includes the ones before. "
         "A service on a loopback address without keys takes every call.",
     },
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "the same key"},
@@ -40,7 +41,7 @@ def role_needed(method: str, path: str) -> Role | None:
     call = path.rpartition("/")[2]
     if method in ("GET", "HEAD", "OPTIONS"):
         return Role.ADMIN if call == "snapshot" else Role.READ  # a snapshot is the whole model
-    if method == "POST":
+    if method == "POST" and call not in LIFE:
         return Role.READ if call in ("predict-one", "predict-many") else Role.WRITE
     return Role.ADMIN
 

@@ -26,6 +26,7 @@ from aucstream_service.storage.api_keys import Role
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+MERGE_PATCH = b"application/merge-patch+json"
 ARROW = b"application/vnd.apache.arrow.stream"
 SNAPSHOT = b"application/octet-stream"
 SAFETENSORS = b"application/vnd.safetensors"
@@ -225,6 +226,12 @@ class RequestContext:
         if kind in accepted and (not parameters.strip() or charset in (b"utf-8", b"utf8", b"us-ascii")):
             return kind
         raise UnsupportedMedia("Content-Type", names, self.content_type.decode("latin-1"), headers={"Accept": names})
+
+    def refuse_forms(self) -> None:
+        """Raise UnsupportedMedia for a call without a body that a page of another site can make a browser send."""
+        sent_by_a_page = any(name == b"origin" for name, _ in self.scope["headers"])
+        if self.content_type is not None or sent_by_a_page:
+            self.require(JSON)
 
     def _inflates(self) -> bool:
         assert self.content_encoding is not None

@@ -21,6 +21,13 @@ class Kind(enum.IntEnum):
     LABEL = 3  # predictions whose label came
     DISCARD = 4  # predictions that expired, nothing is learned; payload: their ids as lines
     NEGATIVE = 5  # predictions that expired and are learned as negative
+    # Events that no row brings; each has one seq. Payloads are JSON objects.
+    SPEC = 6  # the model goes on with another spec
+    EVALUATION = 7  # its evaluation begins anew
+    NAME = 8  # it has another name
+
+
+ROWS = frozenset({Kind.LEARN, Kind.LABEL, Kind.DISCARD, Kind.NEGATIVE})  # events whose payload is a row a seq
 
 
 class Mode(enum.Enum):
@@ -164,6 +171,18 @@ class CreateModel:
 
 
 @dataclass(slots=True)
+class Change:
+    """Append an event that no row brings; the outcome is that event."""
+
+    model: int
+    kind: Kind
+    payload: bytes
+    at: float
+    pending: PendingSpec | None = None  # from now on
+    name: str | None = None  # from now on
+
+
+@dataclass(slots=True)
 class DropModel:
     """Forget a model; its rows are purged later, in steps."""
 
@@ -212,5 +231,5 @@ class RetainOutcome:
     uncovered: list[int]
 
 
-Command = Append | Keep | Sweep | Release | CreateModel | DropModel | Prune | Erase | Retain
-Outcome = AppendOutcome | KeepOutcome | SweepOutcome | EraseOutcome | RetainOutcome | int | None
+Command = Append | Keep | Sweep | Release | CreateModel | Change | DropModel | Prune | Erase | Retain
+Outcome = AppendOutcome | KeepOutcome | DerivedEvent | SweepOutcome | EraseOutcome | RetainOutcome | int | None

@@ -329,6 +329,11 @@ class Journal:
                 return self._release(command)
             case commands.CreateModel():
                 return self._create(command)
+            case commands.Change():
+                if command.name is not None:
+                    self._db.execute("UPDATE models SET name = ? WHERE model = ?", (command.name, command.model))
+                    self._seal(command.model)
+                return transaction.change(command)
             case commands.DropModel():
                 self._drop(command.model)
             case commands.Prune():
@@ -350,7 +355,9 @@ class Journal:
         events: list[tuple[int, tuple[int, int, int, float, bytes]]] = []
         removed = 0
         for event, *head, payload in self._db.execute(
-            "SELECT event, seq_first, seq_last, kind, received_at, payload FROM events WHERE model = ?", (model,)
+            "SELECT event, seq_first, seq_last, kind, received_at, payload FROM events WHERE model = ?"
+            f" AND kind IN ({', '.join(str(int(kind)) for kind in sorted(commands.ROWS))})",
+            (model,),
         ):
             rest, lines = without(payload, erase.id)
             if not lines:

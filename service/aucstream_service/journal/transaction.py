@@ -72,6 +72,15 @@ class Transaction:
                 (*head, data, checksums.of_event(*head, data)),
             )
 
+    def change(self, change: commands.Change) -> commands.DerivedEvent:
+        """Append an event that no row brings."""
+        model = change.model
+        self._event(model, change.kind, 1, lambda: change.payload, change.at)
+        if change.pending is not None:
+            self._pending[model] = change.pending
+        seq = self._seq[model]
+        return commands.DerivedEvent(change.kind, seq, seq, [], change.at)
+
     # ---- rows that have a label, labels by id ----------------------------------------------------
 
     def append_rows(self, appends: Sequence[commands.Append]) -> list[commands.AppendOutcome]:

@@ -77,6 +77,14 @@ class Evaluation:
                 self.sums, self.drift, seq, np.asarray(signs), np.asarray(scores), slope, intercept, each
             )
 
+    def resize(self, window: int) -> None:
+        """Keep so many rows in the window from now on, of those that are in it the newest."""
+        if window == self.size:
+            return
+        arrays, _ = self.window.state_dict()
+        self.window, self.size = Area(window=window), window
+        self.window.extend(arrays["labels"][-window:], arrays["scores"][-window:])
+
     @property
     def alarms(self) -> int:
         """How often the stream has changed, as far as was noticed."""

@@ -19,15 +19,23 @@ from typing import Any
 
 from aucstream.errors import AucstreamError, BadSnapshot
 from aucstream.pipeline import RowKind
-from aucstream_service.errors.exceptions import ModelFaulted, ModelNotFound, QueueFull, SpecConflict, TooManyModels
+from aucstream_service.errors.exceptions import (
+    ModelFaulted,
+    ModelNotFound,
+    NameTaken,
+    QueueFull,
+    SpecConflict,
+    TooManyModels,
+)
 from aucstream_service.errors.refusal_text import quoted
 from aucstream_service.http.preconditions import ANY, Preconditions
 from aucstream_service.journal import commands
 from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.journal.writer import Writer
+from aucstream_service.models.changes import patched, spec_payload
 from aucstream_service.models.expiry import Expiry
 from aucstream_service.models.model import Model, packed, spec_in, unpacked
-from aucstream_service.models.queued import Learned, QueuedRows, queued_derived, queued_request
+from aucstream_service.models.queued import Learned, QueuedRows, queued_change, queued_derived, queued_request
 from aucstream_service.models.recovery import Recovery
 from aucstream_service.models.registry import ModelRegistry
 from aucstream_service.models.retention import Retention
@@ -59,6 +67,15 @@ class Ticket:
     rows: RowBatch | Predictions
     received_at: float
     future: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class ChangeTicket:
+    """A change of a model at the journal."""
+
+    model: Model
+    command: commands.Change
+    future: asyncio.Future[None]  # done when it is applied
 
 
 class ModelHost(ModelRegistry):
@@ -172,7 +189,7 @@ class ModelHost(ModelRegistry):
         async with self._changing:
             model = self._checked(name, expected)
             if model is not None:
-                if model.canonical != canonical and canonical not in model.sent:
+                if model.canonical != canonical and canonical not in model.stored.sent:
                     check_params(spec)
                     pointer, ours, theirs = first_difference(canonical, model.canonical)
                     before = f"{quoted(theirs)}, as model {name!r} was created with (delete it to change it)"
@@ -263,6 +280,90 @@ class ModelHost(ModelRegistry):
                     await self.submit(commands.DropModel(number))
                 del self.models[name]
         await asyncio.to_thread(self.archive.remove, number)
+
+    # ---- changes of a model that serves ----------------------------------------------------------
+
+    async def patch(self, name: str, body: bytes, expected: Preconditions = ANY) -> Model:
+        """Go on with the spec that a merge patch makes of a model's.
+
+        Raises
+        ------
+        InvalidBody, InvalidParams, FixedSetting, PreconditionFailed
+        """
+
+        async def patch() -> Model:
+            model = self._served(name, expected)
+            spec = patched(body, model.stored, model.pipeline, self.settings)
+            if spec.canonical() != model.canonical:
+                await asyncio.to_thread(check_params, spec)
+                command = commands.Change(
+                    model.number, commands.Kind.SPEC, spec_payload(spec), self.clock(), pending=spec.pending
+                )
+                await self._change(model, command)
+            return model
+
+        return await self._alone(patch)
+
+    async def reset_evaluation(self, name: str, expected: Preconditions = ANY) -> Model:
+        """Begin the evaluation of a model anew, or raise PreconditionFailed."""
+
+        async def reset() -> Model:
+            model = self._served(name, expected)
+            await self._change(model, commands.Change(model.number, commands.Kind.EVALUATION, b"{}", self.clock()))
+            return model
+
+        return await self._alone(reset)
+
+    async def rename(self, name: str, to: str, expected: Preconditions = ANY) -> Model:
+        """Give a model another name, or raise NameTaken, PreconditionFailed."""
+
+        async def rename() -> Model:
+            model = self._served(name, expected)
+            if to in self.models or to in self.set_aside:
+                raise NameTaken("to", "a name that no model has", to, pointer="/to")
+            payload = b'{"from":"%s","to":"%s"}' % (name.encode(), to.encode())  # a name needs no escape
+            command = commands.Change(model.number, commands.Kind.NAME, payload, self.clock(), name=to)
+            await self._change(model, command)
+            return model
+
+        return await self._alone(rename)
+
+    def _served(self, name: str, expected: Preconditions) -> Model:
+        """Return a model that serves, or raise; PreconditionFailed where it is not as expected."""
+        self.require_running()
+        model = self.model(name)
+        expected.check(model.etag)
+        return model
+
+    async def _alone(self, work: Callable[[], Coroutine[Any, Any, Model]]) -> Model:
+        """Do a change while no other is under way; it goes on where the client leaves."""
+
+        async def alone() -> Model:
+            async with self._changing:
+                return await work()
+
+        return await asyncio.shield(asyncio.get_running_loop().create_task(alone()))
+
+    async def _change(self, model: Model, command: commands.Change) -> None:
+        """Have the journal write a change, and wait until it is applied."""
+        if self.writer is None:
+            raise self.not_ready()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        model.queued += 1
+        self.writer.submit(command, ChangeTicket(model, command, future))
+        await future
+
+    def _accept_change(self, ticket: ChangeTicket, event: commands.DerivedEvent) -> None:
+        model, name = ticket.model, ticket.command.name
+        if name is not None:
+            del self.models[model.name]
+            model.name = name
+            self.models[name] = model
+        if model.fault is not None:
+            model.queued -= 1
+            ticket.future.set_exception(_faulted(model))
+            return
+        self._queue(model, queued_change(event, ticket.command.payload, ticket.future))
 
     async def snapshot_bytes(self, model: Model) -> bytes:
         """Return a snapshot of a model for a download."""
@@ -366,6 +467,14 @@ class ModelHost(ModelRegistry):
                 else:
                     assert isinstance(outcome, commands.AppendOutcome | commands.KeepOutcome)
                     self._accept(token, outcome)
+                    models[token.model.number] = token.model
+            elif isinstance(token, ChangeTicket):
+                if failed:
+                    token.model.queued -= 1
+                    token.future.set_exception(self.journal_error())
+                else:
+                    assert isinstance(outcome, commands.DerivedEvent)
+                    self._accept_change(token, outcome)
                     models[token.model.number] = token.model
             elif isinstance(token, asyncio.Future):
                 if token.done():

@@ -8,6 +8,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,10 +25,11 @@ from aucstream_service.errors.exceptions import ModelFaulted
 from aucstream_service.journal import commands
 from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import RowBatch
+from aucstream_service.models.changes import differences, spec_of_payload
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.evaluation import Evaluation, part
-from aucstream_service.models.queued import BLOCK, FEW, Learned, PriorPrediction, QueuedRows, queued_replay
-from aucstream_service.models.spec import ModelSpec, etag_of, of_its_time, read_stored
+from aucstream_service.models.queued import BLOCK, FEW, Change, Learned, PriorPrediction, QueuedRows, queued_replay
+from aucstream_service.models.spec import ModelSpec, StoredSpec, etag_of, of_its_time, read_stored
 
 STATE_FORMAT = 1
 PART_SECONDS = 0.01  # rows that are learned in one call take about this long at most
@@ -41,11 +43,9 @@ class Model:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
+        self.seed = record.seed
         stored = read_stored(record.spec)
-        self.spec = stored.spec
-        self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
-        self.sent = stored.sent
-        self.etag = etag_of(self.canonical)
+        self._take_spec(stored)
         self.calibrated = self.spec.calibration != "none"
         self.pipeline: Pipeline = Pipeline.from_spec(stored.pipeline(record.seed), stored.rules)
         self.evaluation = Evaluation(self.spec.evaluation.window)
@@ -76,6 +76,25 @@ class Model:
         self._line: tuple[float, float] | None = None
         self._row_seconds = 0.001  # what a row cost of late
 
+    def _take_spec(self, stored: StoredSpec) -> None:
+        self.stored = stored
+        self.spec = stored.spec
+        self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
+        self.etag = etag_of(self.canonical)
+
+    # ---- changes -----------------------------------------------------------------------------
+
+    def apply_change(self, change: Change) -> None:
+        """Do what an event says that no row brings. It was checked before it was written: nothing is refused here."""
+        match change.kind:
+            case commands.Kind.SPEC:
+                stored = spec_of_payload(self.stored, change.payload)
+                self.pipeline.change(stored.pipeline(self.seed))
+                self.evaluation.resize(stored.spec.evaluation.window)
+                self._take_spec(stored)
+            case commands.Kind.EVALUATION:
+                self.evaluation = Evaluation(self.spec.evaluation.window)
+
     # ---- applying events ---------------------------------------------------------------------
 
     def apply_some(self, until: float = 0.0) -> tuple[int, int]:
@@ -83,6 +102,10 @@ class Model:
 
         Of many rows of one request more slices are taken until a time (`time.perf_counter`).
         """
+        if self.waiting and self.waiting[0].change is not None:
+            self.apply_change(self.waiting[0].change)
+            self._advance(1)
+            return self._note_scores([(self.waiting[0], 1)], [math.nan], skipped=False)
         if self.waiting and self.seq >= BLOCK and self.waiting[0].many:
             first = self.waiting[0]
             scores, skipped = self._learn_alone(first, len(first.scores), until)
@@ -155,6 +178,8 @@ class Model:
                 learned = self._learned(queued.outcome, queued.scores, skipped=queued.skipped)
                 if queued.future is not None and not queued.future.done():
                     queued.future.set_result(learned)
+            elif queued.future is not None and not queued.future.done():
+                queued.future.set_result(None)
         self._answer_repeats()
         return len(scores), size
 
@@ -402,7 +427,8 @@ class Model:
     def restore(self, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
         """Take over a state made by `state`, or raise BadSnapshot and change nothing."""
         checked_meta(meta)
-        if spec_in(meta).canonical() != self.canonical:
+        spec = spec_in(meta)  # it may have changed since the model was created, or since the snapshot was taken
+        if any(differences(self.stored, spec)):
             raise BadSnapshot("snapshot", "the spec of this model", Description("another spec"))
         try:
             pipeline = Pipeline.from_state_dict(part(arrays, "pipeline."), meta["pipeline"])
@@ -418,6 +444,7 @@ class Model:
             raise BadSnapshot(
                 "snapshot", "the state of a model", Description(f"{type(error).__name__}: {error}")
             ) from error
+        self._take_spec(replace(self.stored, spec=spec))
         self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
         self.versions = versions

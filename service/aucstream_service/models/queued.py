@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aucstream.features.columns import Columns
 from aucstream_service.errors.exceptions import JournalGap
 from aucstream_service.journal.column_events import event_of, is_columns
-from aucstream_service.journal.commands import AppendOutcome, DerivedEvent, EventRecord, Kind
+from aucstream_service.journal.commands import ROWS, AppendOutcome, DerivedEvent, EventRecord, Kind
 from aucstream_service.journal.event_codec import EventRow, LabelledPrediction, event_rows, features_of
 from aucstream_service.journal.row_batch import RowBatch
 
@@ -35,6 +35,13 @@ class Learned:
     skipped: bool
 
 
+class Change(NamedTuple):
+    """An event that no row brings."""
+
+    kind: Kind
+    payload: bytes
+
+
 @dataclass(slots=True)
 class QueuedRows:
     """Rows of one event; without features and signs: a seq each, and nothing to learn."""
@@ -42,10 +49,11 @@ class QueuedRows:
     outcome: AppendOutcome | DerivedEvent
     rows: RowBatch
     received_at: float
-    future: asyncio.Future[Learned] | None = None
+    future: asyncio.Future[Any] | None = None  # of Learned, or of None for a change
     priors: Sequence[PriorPrediction] | None = None
     scores: list[float] = field(default_factory=list)
     skipped: bool = False  # a row that was applied, as non-finite
+    change: Change | None = None  # what an event does that no row brings
 
     def __len__(self) -> int:
         return self.outcome.seq_last - self.outcome.seq_first + 1
@@ -103,10 +111,17 @@ def queued_derived(event: DerivedEvent) -> QueuedRows:
     return QueuedRows(event, rows, event.at, priors=list(map(_prior, predictions)))
 
 
+def queued_change(event: DerivedEvent, payload: bytes, future: asyncio.Future[None]) -> QueuedRows:
+    """Return an event that no row brings."""
+    return QueuedRows(event, RowBatch(()), event.at, future, change=Change(event.kind, payload))
+
+
 def queued_replay(event: EventRecord, first: int) -> QueuedRows:
     """Return the rows of a journalled event from seq `first` on."""
     outcome = AppendOutcome(first, event.seq_last)
     start = first - event.seq_first
+    if event.kind not in ROWS:
+        return QueuedRows(outcome, RowBatch(()), event.received_at, change=Change(Kind(event.kind), event.payload))
     if event.kind == Kind.DISCARD:
         return QueuedRows(outcome, RowBatch(()), event.received_at)
     if is_columns(event.payload):

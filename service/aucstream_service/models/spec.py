@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
@@ -67,7 +67,7 @@ class ModelSpec(PipelineSpec):
 
     def canonical(self) -> str:
         """Return the one JSON text of this spec: defaults filled in, names sorted, 1.0 as 1."""
-        return json.dumps(_plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(plain(self.model_dump(mode="json")), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 WHEN_FULL = PendingSpec().when_full
@@ -103,7 +103,7 @@ class StoredSpec:
     spec: ModelSpec
     rules: int
     defaults: dict[str, Any]
-    sent: frozenset[str]
+    sent: frozenset[str] = field(default=frozenset(), compare=False)
 
     def pipeline(self, seed: int) -> PipelineSpec:
         """Return the library's part, as `ModelSpec.pipeline`, with all parameters."""
@@ -135,11 +135,12 @@ def etag_of(canonical: str) -> str:
     return f'"{hashlib.sha256(canonical.encode()).hexdigest()[:32]}"'
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a JSON value with 1.0 as 1."""
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -162,17 +163,23 @@ def spec_of(body: bytes, settings: Settings) -> ModelSpec:
     try:
         spec = ModelSpec.model_validate(document, strict=True)
     except ValidationError as error:
-        raise _refused(error) from None
-    for pointer, size, most, unit, setting in _sizes(spec, settings):
-        if isinstance(size, (int, float)) and size > most:
-            name, allowed = pointer.rpartition("/")[2], f"at most {most} {unit} (--{setting.replace('_', '-')})"
-            if pointer.startswith(("/evaluation", "/pending")):  # fields of the service, not parameters
-                raise InvalidBody(name, allowed, size, pointer=pointer)
-            raise InvalidParams(name, allowed, size, path=pointer)
+        raise refused(error) from None
+    check_sizes(spec, settings)
     own = spec.params.get("seed")
     if "seed" in spec.model_fields_set and own is not None and spec.seed not in (None, own):
         raise InvalidParams("seed", f"the seed of params, {own}, or none beside it", spec.seed, path="/seed")
     return spec
+
+
+def check_sizes(spec: ModelSpec, settings: Settings, before: ModelSpec | None = None) -> None:
+    """Raise InvalidBody or InvalidParams where a size is beyond its limit, but for those that another spec had before."""
+    known = set() if before is None else {(pointer, size) for pointer, size, *_ in _sizes(before, settings)}
+    for pointer, size, most, unit, setting in _sizes(spec, settings):
+        if isinstance(size, (int, float)) and size > most and (pointer, size) not in known:
+            name, allowed = pointer.rpartition("/")[2], f"at most {most} {unit} (--{setting.replace('_', '-')})"
+            if pointer.startswith(("/evaluation", "/pending")):  # fields of the service, not parameters
+                raise InvalidBody(name, allowed, size, pointer=pointer)
+            raise InvalidParams(name, allowed, size, path=pointer)
 
 
 def first_difference(ours: str, theirs: str) -> tuple[str, Any, Any]:
@@ -183,13 +190,13 @@ def first_difference(ours: str, theirs: str) -> tuple[str, Any, Any]:
 def _difference(ours: Any, theirs: Any, tokens: list[str]) -> tuple[str, Any, Any]:
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in sorted({*ours, *theirs}):
-            mine, other = ours.get(name, _NOTHING), theirs.get(name, _NOTHING)
+            mine, other = ours.get(name, NOTHING), theirs.get(name, NOTHING)
             if mine != other:
                 return _difference(mine, other, [*tokens, name])
     return pointer_of(tokens), ours, theirs
 
 
-_NOTHING = Description("nothing")
+NOTHING = Description("nothing")
 _Limit = tuple[str, Any, int, str, str]  # pointer, size, most, unit, setting
 
 
@@ -303,7 +310,8 @@ def _columns(cls: type, document: dict[str, Any], settings: Settings) -> Iterato
 _NOT_IN_THE_BODY = ("function-", "scaler-name", "scaler-object")  # tokens of pydantic's places that name its own parts
 
 
-def _refused(error: ValidationError) -> InvalidBody:
+def refused(error: ValidationError) -> InvalidBody:
+    """Return the error of a document that is no spec."""
     refusals = []
     for item in error.errors(include_url=False, include_context=False):
         pointer = pointer_of([token for token in item["loc"] if not str(token).startswith(_NOT_IN_THE_BODY)])

@@ -73,6 +73,8 @@ def check_params(spec: ModelSpec) -> None:
             got = error.got if isinstance(error.got, str) else ""
             if where == "Pipeline":
                 tokens = [name]
+            elif where in ("Vocabulary", "Hashing"):
+                tokens = ["encoder", name]
             elif where in ("encoder", "map"):
                 tokens = [where, name or got]
             else:

@@ -255,13 +255,14 @@ def salvage(path: Path, target: Path) -> tuple[list[str], bool]:
 def _salvaged(old: DataDirectory, journal: Journal) -> tuple[list[str], bool]:
     archive = Archive(old.snapshots, 2)
     lines: dict[str, str] = {}
-    names = archive.files.names(old.snapshots)
-    for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
+    names, known = _names(old.journal)
+    folders = archive.files.names(old.snapshots)
+    for number in sorted((int(folder) for folder in folders if folder.isdigit()), reverse=True):
         for seq in reversed(archive.seqs(number)):
             try:
                 data = archive.files.read(archive.path(number, seq))
                 arrays, meta = unpacked(data)
-                name, spec = str(meta["name"]), spec_in(meta)
+                name, spec = known.get(number, str(meta["name"])), spec_in(meta)
                 Model(ModelRecord(number, name, spec.canonical(), 0.0, 0, 0)).restore(arrays, meta)
             except (AucstreamError, OSError):
                 continue
@@ -272,16 +273,25 @@ def _salvaged(old: DataDirectory, journal: Journal) -> tuple[list[str], bool]:
                     [CreateModel(name, spec.canonical(), time.time(), seed, data, seq, pending=spec.pending)]
                 )
             break
-    lost = [name for name in _names(old.journal) if name not in lines]
+    lost = [name for name in names if name not in lines]
     lines.update((name, f"model {name}: lost, no snapshot of it can be read") for name in lost)
     return [lines[name] for name in sorted(lines)], not lost
 
 
-def _names(path: Path) -> list[str]:
-    """Return the names of the models, as far as a damaged journal tells."""
+def _names(path: Path) -> tuple[list[str], dict[int, str]]:
+    """Return the names of the models, as far as a damaged journal tells, and those that are sound by number.
+
+    A name may have changed since a snapshot.
+    """
+    names: list[str] = []
+    sound: dict[int, str] = {}
     with contextlib.suppress(apsw.Error, StartRefused), contextlib.closing(opened(path)) as db:
-        return [str(row[0]) for row in db.execute("SELECT name FROM models WHERE name IS NOT NULL")]
-    return []
+        columns = ", ".join(checksums.COVERED["models"])
+        for *values, checksum in db.execute(f"SELECT {columns}, checksum FROM models WHERE name IS NOT NULL"):
+            names.append(str(values[1]))
+            if checksums.of_row(tuple(values)) == checksum:
+                sound[int(str(values[0]))] = names[-1]
+    return names, sound
 
 
 def opened(path: Path) -> apsw.Connection:

@@ -68,6 +68,9 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/v1/models", "get"),
         ("/v1/models/{name}", "put"),
         ("/v1/models/{name}", "get"),
+        ("/v1/models/{name}", "patch"),
+        ("/v1/models/{name}/rename", "post"),
+        ("/v1/models/{name}/reset-evaluation", "post"),
         ("/v1/models/{name}", "delete"),
         ("/v1/models/{name}/learn-one", "post"),
         ("/v1/models/{name}/learn-many", "post"),
@@ -99,5 +102,7 @@ def test_the_examples_work(service: Running, model: str) -> None:
             assert str(answer.status_code) in operation["responses"], answer.text
             if verb != "put":
                 assert answer.status_code == 200, answer.text
+            if path.endswith("/rename"):
+                assert service.post(content["example"]["to"], "rename", {"to": model}).status_code == 200
     service.http.delete("/v1/models/from-example")
     assert service.post(model, "learn-many", rows(5)).status_code == 200

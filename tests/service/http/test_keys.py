@@ -72,6 +72,9 @@ CALLS: list[tuple[str, str, Any, Role]] = [
     ("POST", "/v1/models/m/learn-many", [LEARN], Role.WRITE),
     ("PUT", "/v1/models/m", {"algorithm": "solam"}, Role.ADMIN),
     ("GET", "/v1/models/m/snapshot", None, Role.ADMIN),
+    ("PATCH", "/v1/models/m", {}, Role.ADMIN),
+    ("POST", "/v1/models/m/rename", {}, Role.ADMIN),
+    ("POST", "/v1/models/m/reset-evaluation", {}, Role.ADMIN),
     ("DELETE", "/v1/models/none", None, Role.ADMIN),
     ("DELETE", "/v1/models/m/events?id=x", None, Role.ADMIN),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import random
@@ -17,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from aucstream_service.journal.commands import EventRecord, ModelRecord
+from aucstream.registry import mutable_params
+from aucstream_service.journal.commands import ROWS, EventRecord, ModelRecord
 from aucstream_service.models.model import Model
 from aucstream_service.models.snapshots import Archive
 from aucstream_service.storage.directory import DataDirectory
@@ -26,6 +28,7 @@ from tests.service.stream import lines, rows
 
 BODIES = rows(2_000, seed=5)
 PROBES = [body["features"] for body in rows(10, seed=2)]
+MERGE = {"Content-Type": "application/merge-patch+json"}
 PATIENCE = 0.1  # seconds before a producer tries again
 
 
@@ -57,10 +60,11 @@ class Producer(threading.Thread):
         while not self.town.abandoned:
             try:
                 body = {"json": content} if headers is None else {"content": content(), "headers": headers}
-                answer = self.http.post(f"{self.town.url}/v1/models/m/{call}", **body)
+                answer = self.http.post(f"{self.town.url}/v1/models/{self.town.name}/{call}", **body)
                 if answer.status_code == 200:
                     return answer.json()
-                assert answer.status_code in (429, 503), answer.text
+                # 404: the name may have changed on the way
+                assert answer.status_code in (429, 503) or "model-not-found" in answer.text, answer.text
             except (httpx.TransportError, BrokenOff):
                 pass
             time.sleep(PATIENCE)
@@ -121,6 +125,34 @@ class Labels(Producer):
         self.took(answer, 1)
 
 
+class Operator(Producer):
+    """Changes the model while the others learn; what is not answered is done again, or was done."""
+
+    def work(self) -> None:
+        time.sleep(self._random.uniform(0.0, 0.1))
+        number = next(self._numbers)
+        settings = {"evaluation": {"window": 100 + number % 50}, "pending": {"capacity": 10_000 + number}}
+        if self.town.mutable is not None:
+            settings["params"] = {self.town.mutable: 0.05 + number % 7}
+        try:
+            match number % 4:
+                case 0 | 1:
+                    url = f"{self.town.url}/v1/models/{self.town.name}"
+                    answer = self.http.patch(url, content=json.dumps(settings), headers=MERGE)
+                case 2:
+                    answer = self.http.post(f"{self.town.url}/v1/models/{self.town.name}/reset-evaluation")
+                case _:
+                    body = {"to": f"m{number}"}
+                    answer = self.http.post(f"{self.town.url}/v1/models/{self.town.name}/rename", json=body)
+            assert answer.status_code in (200, 503), answer.text
+            if answer.status_code == 200:
+                self.highest = max(self.highest, answer.json()["seq"])
+                self.town.done += 1
+        except httpx.TransportError:
+            time.sleep(PATIENCE)
+        self.town.find_name(self.http)
+
+
 class Town:
     """A service that is killed again and again, its producers, and a model that learned without a break."""
 
@@ -130,12 +162,24 @@ class Town:
         self.abandoned = False
         self.service = self.start()
         self.url = self.service.url
+        self.name = "m"
+        self.mutable = next(iter(sorted(mutable_params(algorithm))), None)
+        self.done = 0  # changes that were answered
+        self.changes = 0  # events of changes in the journal
         assert self.service.create("m", algorithm=algorithm, evaluation={"window": 200}).status_code == 201
         self.producers = [Ones(self, "ones"), Ones(self, "more"), Manies(self, "manies"), Labels(self, "labels")]
+        self.producers.append(Operator(self, "operator"))
         self.straight: Model | None = None
 
     def start(self) -> Running:
         return Running(self.data_dir, snapshot_every_rows=300, snapshot_keep=25)
+
+    def find_name(self, http: httpx.Client) -> None:
+        """Look which name the model has: the answer of a rename may be lost."""
+        with contextlib.suppress(httpx.TransportError):
+            answer = http.get(f"{self.url}/v1/models")
+            if answer.status_code == 200:
+                self.name = answer.json()["models"][0]["name"]
 
     def kill(self) -> None:
         self.service.kill()
@@ -143,11 +187,12 @@ class Town:
         highest = max(producer.highest for producer in self.producers)
         known = {id_: seq for producer in self.producers for id_, seq in list(producer.acknowledged.items())[-5:]}
         self.service = self.start()  # nobody calls it yet
-        found = self.service.describe("m")
+        found = self.service.http.get("/v1/models").json()["models"][0]
+        self.name = found["name"]
         assert found["seq"] >= max(highest, told), "what was acknowledged is there"
         self.check(found)
         for id_, seq in known.items():
-            answer = self.service.post("m", "label-one", {"id": id_, "label": self.label(id_)}).json()
+            answer = self.service.post(self.name, "label-one", {"id": id_, "label": self.label(id_)}).json()
             assert (answer["seq"], answer["duplicate"]) == (seq, True)
         self.url = self.service.url
 
@@ -174,11 +219,13 @@ class Town:
         for event in events:
             assert event[0] == self.straight.seq + 1, "one after the other"
             self.straight.replay(EventRecord(*event))
+            self.changes += event[2] not in ROWS
         assert self.straight.seq == found["seq"]
         assert self.straight.pipeline.examples == found["examples"]
         assert self.straight.evaluation.auc() == found["auc"]
         scores = self.straight.pipeline.engine.score_rows(PROBES).tolist()
-        assert [self.service.score("m", features) for features in PROBES] == scores
+        assert self.straight.spec.model_dump(mode="json") == found["spec"]
+        assert [self.service.score(self.name, features) for features in PROBES] == scores
 
 
 def siege(data_dir: Path, kills: int, seed: int, seconds: float, algorithm: str = "solam") -> str:
@@ -200,8 +247,11 @@ def siege(data_dir: Path, kills: int, seed: int, seconds: float, algorithm: str 
     errors = [producer.error for producer in town.producers if producer.error is not None]
     assert not errors, errors
     sent = set().union(*(producer.sent for producer in town.producers))
-    found = town.service.describe("m")
-    assert (found["seq"], found["examples"], found["pending"]) == (len(sent), len(sent), 0)  # each exactly once
+    town.kill()
+    found = town.service.describe(town.name)
+    assert (found["examples"], found["pending"]) == (len(sent), 0)  # each exactly once
+    assert found["seq"] == len(sent) + town.changes
+    assert town.changes >= town.done > 0
     assert town.service.stop() == 0
     archive = Archive(DataDirectory(data_dir).snapshots, 25)
     assert not [name for name in archive.files.names(archive.of(1)) if name.endswith((".damaged", ".tmp"))]  # S3

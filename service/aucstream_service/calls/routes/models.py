@@ -10,16 +10,19 @@ from fastapi import APIRouter, Query, Request, Response
 
 from aucstream.answers import Description, Models
 from aucstream_service.api.description import operation
-from aucstream_service.calls.routes.encoding import json_response
+from aucstream_service.bodies.bodies import RenameBody
+from aucstream_service.calls.routes.encoding import decoded, json_response
 from aucstream_service.errors.exceptions import InvalidQuery
 from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThere, Preconditions, unchanged
-from aucstream_service.http.request_context import JSON, context_of
+from aucstream_service.http.request_context import JSON, MERGE_PATCH, context_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.models.spec import ModelSpec, checked_name, spec_of
 from aucstream_service.settings import MODEL_NAME
 
 CURSOR = b"after:"
+CHANGES = "model-not-found model-faulted precondition-failed journal-unavailable"
+PATCH_EXAMPLE = {"pending": {"capacity": 2_000_000}, "params": {"lam": 1e-6}}
 
 
 def description_of(model: Model) -> Description:
@@ -75,6 +78,62 @@ def models_router(host: ModelHost) -> APIRouter:
         spec = spec_of(await context.body(host.settings.max_body_bytes), host.settings)
         model, new = await host.create(name, spec, Preconditions(if_match, if_none_match))
         return model_response(model, 201 if new else 200)
+
+    @router.patch(
+        "/v1/models/{name}",
+        **operation(
+            "Change a model that serves",
+            {200: ("The model as it goes on", Description)},
+            f"{CHANGES} fixed-setting body-too-large unsupported-media-type malformed-json invalid-body invalid-params",
+            description="A merge patch (RFC 7396) of the spec: `pending`, `evaluation`, the `capacity` of a vocabulary, and "
+            "the step sizes and penalties of the algorithm. What was learned, ids and "
+            "waiting examples stay. null stands for the default. The change is an event of the model with a `seq` of its own. "
+            "Another value of anything else is 409: it needs another model, made with `from`.",
+            body=(
+                "What changes.",
+                {"application/merge-patch+json": {"schema": {"type": "object"}, "example": PATCH_EXAMPLE}},
+            ),
+            etag=True,
+        ),
+    )
+    async def patch_model(name: str, request: Request, if_match: IfMatch = None) -> Response:
+        context = context_of(request.scope)
+        context.require(MERGE_PATCH)
+        body = await context.body(host.settings.max_body_bytes)
+        return model_response(await host.patch(name, body, Preconditions(if_match)))
+
+    @router.post(
+        "/v1/models/{name}/reset-evaluation",
+        **operation(
+            "Begin the evaluation of a model anew",
+            {200: ("The model, with the `seq` of this event", Description)},
+            f"{CHANGES} unsupported-media-type",
+            description="AUC over the window and in total, log loss, Brier score and alarms of drift begin anew. What was "
+            "learned, the calibration and the members of an `auto` model stay. There is no body.",
+            etag=True,
+        ),
+    )
+    async def reset_evaluation(name: str, request: Request, if_match: IfMatch = None) -> Response:
+        context_of(request.scope).refuse_forms()
+        return model_response(await host.reset_evaluation(name, Preconditions(if_match)))
+
+    @router.post(
+        "/v1/models/{name}/rename",
+        **operation(
+            "Give a model another name",
+            {200: ("The model under its new name", Description)},
+            f"{CHANGES} name-taken invalid-name body-too-large unsupported-media-type malformed-json invalid-body",
+            description="All of it goes with the model: what it learned, ids, waiting examples, open requests and event "
+            "streams. The old name is free at once.",
+            body=("The new name.", RenameBody),
+            etag=True,
+        ),
+    )
+    async def rename_model(name: str, request: Request, if_match: IfMatch = None) -> Response:
+        context = context_of(request.scope)
+        context.require(JSON)
+        to = checked_name(decoded(await context.body(host.settings.max_body_bytes), RenameBody).to)
+        return model_response(await host.rename(name, to, Preconditions(if_match)))
 
     @router.get("/v1/models", **operation("List models by name", {200: ("A page", Models)}))
     async def list_models(
