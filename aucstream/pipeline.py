@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+)
 
 from aucstream import snapshot
 from aucstream.block import Block, Floats, Ints
@@ -16,7 +25,8 @@ from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidParams
 from aucstream.exclusive import Gate, in_order, lock_free
 from aucstream.features.encoding.encoder import Encoder
-from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Vocabulary
+from aucstream.features.encoding.turnover import Eviction
+from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Usage, Vocabulary
 from aucstream.features.maps.mapping import Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import (
@@ -76,6 +86,21 @@ class ScalerSpec(BaseModel):
         return with_half_life(self.kind, self.half_life)
 
 
+class ColumnsSpec(BaseModel):
+    """How the names of a vocabulary become columns."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    min_count: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Learned rows in which a name has to be seen before it gets a column."
+    )
+    eviction: Eviction = Field(
+        default="none",
+        description="What a new name does when the vocabulary is full: `none`: it is left out; `least-recent`: it takes the "
+        "column of the name that was least recently seen in a learned row.",
+    )
+
+
 class PipelineSpec(BaseModel):
     """A model in words: what a service is asked to create."""
 
@@ -99,8 +124,39 @@ class PipelineSpec(BaseModel):
         default_factory=lambda: {"kind": "vocabulary", "capacity": DEFAULT_CAPACITY},
         description='`{"kind":"vocabulary","capacity":n}` or `{"kind":"hashing","bits":b}`.',
     )
+    columns: ColumnsSpec = Field(default_factory=ColumnsSpec, description="How names become columns.")
     calibration: Calibration = "logistic"
     seed: int | None = 0
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `columns` out where it says nothing: the text of a spec from before it had the key stays as it is."""
+        document: dict[str, Any] = serialize(self)
+        if self.columns == ColumnsSpec():
+            document.pop("columns", None)
+        return document
+
+    def new_encoder(self) -> Encoder:
+        """Return the encoder that `encoder` and `columns` describe.
+
+        Raises
+        ------
+        InvalidParams
+            A parameter is out of its range, or has no meaning for this encoder.
+        """
+        misplaced = sorted(ColumnsSpec.model_fields.keys() & self.encoder.keys())
+        if misplaced:
+            raise InvalidParams("encoder", "no such key: it belongs to `columns`", misplaced[0])
+        encoder = encoder_of(self.encoder)
+        default = ColumnsSpec()
+        for name, value in self.columns:
+            if value != getattr(default, name) and not isinstance(encoder, Vocabulary):
+                raise InvalidParams(
+                    f"columns.{name}", f"{getattr(default, name)!r} with an encoder that keeps no names", value
+                )
+        if isinstance(encoder, Vocabulary):
+            encoder.change(min_count=self.columns.min_count, eviction=self.columns.eviction)
+        return encoder
 
 
 class Pipeline(RankingClassifier):
@@ -181,7 +237,7 @@ class Pipeline(RankingClassifier):
         scaler = full_name(spec.scaler if isinstance(spec.scaler, str) else spec.scaler.name)
         if not is_scaling(scaler):
             raise InvalidParams("Pipeline.scaler", OFFERED_TEXT, scaler)
-        steps: list[Any] = [encoder_of(spec.encoder), *steps_of(scaler)]
+        steps: list[Any] = [spec.new_encoder(), *steps_of(scaler)]
         if spec.map is not None:
             steps.append(map_of({"seed": spec.seed, **spec.map}))
         model = cls(*steps, learner, calibration=spec.calibration)
@@ -335,6 +391,50 @@ class Pipeline(RankingClassifier):
     def _get_params(self) -> dict[str, Any]:
         return {"_POSITIONAL_ARGS": self.steps, "calibration": self.calibration}
 
+    # -- names ---------------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> Usage | None:
+        """How full the vocabulary is; None for an encoder that keeps no names."""
+        return self._encoder.usage if isinstance(self._encoder, Vocabulary) else None
+
+    def change_columns(
+        self, *, capacity: int | None = None, min_count: int | None = None, eviction: Eviction | None = None
+    ) -> None:
+        """Change how names become columns, from the next row on; what is None stays.
+
+        What was learned stays as it is. The same rows before and after the same change give the same bits.
+
+        Parameters
+        ----------
+        capacity : int, optional
+            Most names of the vocabulary, at least those in use.
+        min_count : int, optional
+            Learned rows in which a name has to be seen, >= 1.
+        eviction : {"none", "least-recent"}, optional
+            What a new name does when the vocabulary is full. With eviction from now on, all names count as seen least
+            recently until they are seen again.
+
+        Raises
+        ------
+        InvalidParams
+            A value is out of its range, there are more names than `capacity`, or the encoder keeps no names; nothing
+            was changed.
+        """
+        encoder, pattern = self._encoder, self._encoder_pattern
+        if not isinstance(encoder, Vocabulary) or not isinstance(pattern, Vocabulary):
+            raise InvalidParams("columns", "an encoder that keeps names", encoder.spec["kind"])
+        encoder.change(capacity=capacity, min_count=min_count, eviction=eviction)
+        pattern.change(capacity=capacity, min_count=min_count, eviction=eviction)
+        if self._spec is not None:
+            self._spec = self._spec.model_copy(
+                update={
+                    "encoder": {"kind": "vocabulary", "capacity": encoder.capacity},
+                    "columns": ColumnsSpec(min_count=encoder.min_count, eviction=encoder.eviction),
+                }
+            )
+        self._entry = self._stages.learner._entry = NO_ENTRY  # they note which names were seen, or not
+
     # -- learning ------------------------------------------------------------------------------------
 
     def _learn(self, block: Block) -> Floats:
@@ -362,6 +462,9 @@ class Pipeline(RankingClassifier):
     def _restore(self, checkpoint: Any) -> None:
         """Restore what `_checkpoint` returned."""
         self._stages.restore(checkpoint)
+
+    def _forget_columns(self, columns: Ints) -> None:
+        self._stages.forget_columns(columns)
 
     @property
     def _generation(self) -> object:  # type: ignore[override]

@@ -180,6 +180,16 @@ class Stages:
         with encoder.scored(x) as (idx, val):
             return learner._explained(names, columns, shares, idx, self.scaled_row(idx, val))
 
+    # -- columns that leave ----------------------------------------------------------------------------
+
+    def forget_columns(self, columns: Ints) -> None:
+        """Let columns (n,), ascending, be as if no row had had them: other names take them."""
+        if self.mapping is not None:
+            self.mapping.forget_columns(columns)
+            return
+        self.scaling.forget_columns(columns)
+        self.learner._forget_columns(columns)
+
     # -- copies --------------------------------------------------------------------------------------
 
     def checkpoint(self) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,6 +226,64 @@ def dict_block(
     indices = np.concatenate(all_indices) if all_indices else np.empty(0, dtype=np.int64)
     values = np.concatenate(all_values) if all_values else np.empty(0)
     return named_block(encoder, (indptr, indices, values), y, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHead:
+    """Rows that are learned and change no column of an encoder whose names come and go.
+
+    Attributes
+    ----------
+    block : Block
+    sights : list or None
+        For the encoder, one for each row; None: all names have columns.
+    """
+
+    block: Block
+    sights: list[Any] | None
+
+    def note(self, encoder: Encoder, learned: np.ndarray) -> None:
+        """Let the encoder know which of the rows (n,) were learned."""
+        if self.sights is None:
+            assert self.block.indices is not None
+            encoder.note_plain(self.block.indptr, self.block.indices, learned)
+        else:
+            encoder.note_sights([sight for sight, was in zip(self.sights, learned.tolist(), strict=True) if was])
+
+
+def quiet_head(
+    encoder: Encoder, rows: Sequence[Mapping[Any, Any]], y: Floats, weights: Floats, start: int
+) -> QuietHead:
+    """Return the rows from `start` on, of dicts that `check_dicts` has passed, up to one that may change a column.
+
+    A row of weight 0 ends them, too.
+    """
+    zeros = np.flatnonzero(weights[start:] == 0.0)
+    stop = start + (int(zeros[0]) if zeros.size else len(rows) - start)
+    plain = None
+    if isinstance(rows, Columns):
+        if encoder.has_columns(rows.names):
+            plain = encoder.take(rows[start:stop], learn=False)
+    elif start == 0:
+        plain = encoder.plain(rows[:stop])
+    if plain is not None:
+        return QuietHead(named_block(encoder, plain, y[start:stop], weights[start:stop]), None)
+    all_indices: list[Ints] = []
+    all_values: list[Floats] = []
+    sights: list[Any] = []
+    counts: dict[Any, int] = {}
+    for number in range(start, stop):
+        row = encoder.quiet_row(rows[number], counts)
+        if row is None:
+            break
+        all_indices.append(row[0])
+        all_values.append(row[1])
+        sights.append(row[2])
+    stop = start + len(sights)
+    indptr = np.concatenate([[0], np.cumsum([val.size for val in all_values])]).astype(np.int64)
+    indices = np.concatenate([np.empty(0, dtype=np.int64), *all_indices])
+    values = np.concatenate([np.empty(0), *all_values])
+    return QuietHead(named_block(encoder, (indptr, indices, values), y[start:stop], weights[start:stop]), sights)
 
 
 def named_block(

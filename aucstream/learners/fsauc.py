@@ -18,6 +18,7 @@ from aucstream.kernels.weights.example_weights import by_class
 from aucstream.kernels.weights.saddle import slopes
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Offset, Program, Scratch, Unit, Vector
+from aucstream.learners._families.leaving import leave_ball, leave_centre
 
 # layout of State.scalars; *1 is the centre, *SUM the stage sum; r = R REACH, D = R WIDTH, eta = eta1 PACE;
 # STAGES 0: anytime; MASS1 = |w1|_1
@@ -440,6 +441,12 @@ class FSAUC(Learner):
             return super().fit(X, y, epochs)
         finally:
             self._rows_planned = None
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        centre, scalars = fields["w1"], fields["scalars"]
+        leave_ball(columns, fields["z"], fields["ball"], centre)
+        leave_centre(columns, centre, fields["ball"])
+        scalars[MASS1] = max(0.0, scalars[MASS1] - np.abs(centre[columns]).sum())
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         fields["gam_at"][:] = fields["ball"][l1ball.GAM]

@@ -45,6 +45,7 @@ from aucstream.kernels.forest.columns import (
     wipe_row,
 )
 from aucstream.kernels.forest.fourier import MANY, draw_all, draw_place, features_for, fourier_row
+from aucstream.kernels.forest.leaving import ONE_SIDED, leave_forest
 from aucstream.kernels.forest.mixture import BLOCKS, PRIOR_VARIANCE, RATES, SUMS, set_prior, step_mixture
 from aucstream.kernels.forest.trees import (
     CANDIDATE,
@@ -481,7 +482,7 @@ def explain_row(
         for k in range(t * PATH, t * PATH + path[trees * PATH + t]):
             for q in range(RATES):
                 out[column] += sums[q] * nodes[path[k] * NODE + q]
-            column = np.int64(links[2 * path[k] + 1])
+            column = d if abs(thresholds[path[k]]) == ONE_SIDED else np.int64(links[2 * path[k] + 1])
     wipe_row(dense, active, n, idx, x)
 
 
@@ -671,6 +672,7 @@ class JointForest(Learner):
     _steps_and_penalties = frozenset({"eta"})
     _random = True
     _first_room = FIRST_ROOM
+    _column_shift = 32  # below it a standardised value
 
     def _chosen_program(self) -> Program:
         return _PROGRAM
@@ -844,6 +846,15 @@ class JointForest(Learner):
         found = self._named_parts(totals)
         del found["(intercept)"]
         return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    # -- columns that leave ------------------------------------------------------------------------------
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        names = (
+            "squares", "counts", "place", "linear", "centred", "fourier", "scalars", "used", "links", "thresholds", "leaves",
+            "candidates", "frequencies",
+        )  # fmt: skip
+        leave_forest(columns, *(fields[name] for name in names), LINEAR_INTERCEPT, self.trees)
 
     # -- merge and snapshots ---------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from aucstream.learners._families.fixed_set import columns_of, start_anew
 from aucstream.learners._families.pair_moments import (
     AUTO,
     CAPACITY,
+    CENTRED,
     CLASS,
     EVENTS,
     GAIN,
@@ -365,6 +366,15 @@ class MBA(Learner):
             pair_moments_sampled.draw(
                 *fields, block.indptr, idx, block.values, positives, negatives, self.sampled_pairs
             )
+
+    # -- columns that leave --------------------------------------------------------------------------
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        scalars = fields["scalars"]
+        scalars[USED] -= np.count_nonzero(fields["used"][columns])
+        if self._form in ("full", "diag"):
+            for c, name in enumerate(_CLASSES):
+                scalars[CENTRED + c] -= np.count_nonzero(fields[f"ref_{name}"][columns])
 
     # -- merge ---------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from aucstream.block import Ints
 from aucstream.constraints import Gt, InfinityAllowed
 from aucstream.kernels.weights.saddle import POSITIVE, SCALE, TOTAL
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Program
-from aucstream.learners._families.saddle import L2_BALL
+from aucstream.learners._families.saddle import L2_BALL, forget_norm
 
 
 @learner
@@ -78,6 +79,9 @@ class RegSOLAM(Learner):
 
     def _init_state(self) -> None:
         self._field("scalars")[SCALE] = 1.0
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        forget_norm(fields, columns)
 
     def _added(self) -> list[tuple[str, int]]:
         return [*super()._added(), ("scalars", POSITIVE), ("scalars", TOTAL)]

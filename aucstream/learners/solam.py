@@ -31,7 +31,8 @@ from aucstream.kernels.weights.saddle import (
 )
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, Offset, Program, Scratch, Unit, Vector
-from aucstream.learners._families.saddle import FADING_L2_BALL, L2_BALL
+from aucstream.learners._families.leaving import leave_ball
+from aucstream.learners._families.saddle import FADING_L2_BALL, L2_BALL, forget_norm
 
 
 @jit
@@ -206,6 +207,12 @@ class SOLAM(Learner):
     def _resumed(self) -> None:
         if self.norm == "l1":
             self._field("ball")[[l1ball.HEAP_BOUND, l1ball.HEAP_N]] = 0.0
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        if self.norm == "l1":
+            leave_ball(columns, fields["z"], fields["ball"])
+        else:
+            forget_norm(fields, columns)
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         if self.norm == "l1":

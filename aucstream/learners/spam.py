@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from aucstream.block import Floats
+from aucstream.block import Floats, Ints
 from aucstream.constraints import Ge, Gt, InfinityAllowed
 from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.kernels.weights import l1ball
@@ -17,7 +17,8 @@ from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Program
 from aucstream.learners._families import proximal_l2, proximal_net
 from aucstream.learners._families.fixed_set import final_scores, start_anew
-from aucstream.learners._families.proximal import GROWTH, SCALE, SCHEDULES, survey
+from aucstream.learners._families.leaving import leave_net
+from aucstream.learners._families.proximal import DOT_NEG, DOT_POS, GROWTH, SCALE, SCHEDULES, survey
 from aucstream.learners._families.proximal_l2 import FADING_L2, L2
 from aucstream.learners._families.proximal_net import NET
 
@@ -125,6 +126,15 @@ class SPAM(Learner):
     def _resumed(self) -> None:
         if self.penalty == "elasticnet":
             self._field("ball")[[l1ball.HEAP_BOUND, l1ball.HEAP_N]] = 0.0
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        sums_pos, sums_neg = fields["sums_pos"], fields["sums_neg"]
+        if self.penalty == "elasticnet":
+            leave_net(columns, fields["z"], sums_pos, sums_neg, fields["ball"])
+        else:
+            weights = fields["v"][columns]
+            fields["scalars"][DOT_POS] -= (weights * sums_pos[columns]).sum()
+            fields["scalars"][DOT_NEG] -= (weights * sums_neg[columns]).sum()
 
     def _place(self, fields: dict[str, Any], weights: Floats, intercept: float) -> None:
         if self.penalty == "elasticnet":

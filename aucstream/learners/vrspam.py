@@ -456,6 +456,14 @@ class VRSPAM(Windowed):
         if change.growth is not None and (change.growth > 1.0).any():
             self._refresh(fields["scalars"])
 
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        scalars = fields["scalars"]
+        for vector, at in (("v", (V_POS, V_NEG)), ("full", (M_POS, M_NEG)), ("last", (T_POS, T_NEG))):
+            for sums, position in zip(("sums_pos", "sums_neg"), at, strict=True):
+                scalars[position] -= (fields[vector][columns] * fields[sums][columns]).sum()
+        if removed and fields["last"][columns].any():
+            self._refresh(scalars)
+
     def _added(self) -> list[tuple[str, int]]:
         return [*super()._added(), ("scalars", ROWS_POS), ("scalars", ROWS_NEG)]
 

@@ -116,6 +116,29 @@ class Reader:
         if self._pointed[1].max(initial=-1) >= width:
             self.guess([], self.idx[:0])
 
+    def forget_column(self, column: int, name: Any) -> None:
+        """Know nothing of a column whose name leaves."""
+        if (self._pointed[1] == column).any():
+            self.guess([], self.idx[:0])
+        if column >= self._marks.size or not self._marks[column]:
+            return
+        self._marks[column] = 0
+        self._fresh = [fresh for fresh in self._fresh if fresh[2] != column]
+        at = name.find("=")
+        while at >= 0:  # the one-hot name of one of these names and strings
+            words = self._words.get(name[:at])
+            if words is not None and words.get(name[at + 1 :]) == column:
+                del words[name[at + 1 :]]
+                if not words:
+                    del self._words[name[:at]]
+                return
+            at = name.find("=", at + 1)
+
+    @property
+    def last_columns(self) -> Ints:
+        """Columns of the row that compiled code read last, valid until the next."""
+        return self.idx[: self.table.item(dicts.LENGTH)]
+
     def _note_marks(self, marks: Ints) -> None:
         self._marks = marks
         self.table[[dicts.MARKED, dicts.MARKS]] = marks.size, marks.ctypes.data
@@ -128,9 +151,11 @@ class Reader:
         for name, word in x.items():
             if type(word) is not str or type(name) is not str:
                 continue
-            words = self._words.setdefault(name, {})
             column = self._index.get(f"{name}={word}")
-            if column is None or word in words:
+            if column is None:
+                continue
+            words = self._words.setdefault(name, {})
+            if word in words:
                 continue
             if column >= self._marks.size:
                 self._note_marks(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))

@@ -220,6 +220,24 @@ def row_entry(
     return entry
 
 
+def noting(calls: RowEntry, note: Callable[[], None]) -> RowEntry:
+    """Return the same calls, but that `note` is called after each row that was learned, under the model's lock alone."""
+    entry = RowEntry(calls.generation, calls.version)
+    entry.address = calls.address
+
+    def learn(x: int, address: int, sign: float, weight: float) -> float:
+        score = math.nan if x > 0 else calls.learn(x, address, sign, weight)
+        if score == score:
+            note()
+        return score
+
+    def score(x: int, address: int) -> complex:
+        return calls.score(x, address)  # another one after the first
+
+    entry.learn, entry.score = learn, score
+    return entry
+
+
 def uncalibrated(calls: RowEntry) -> RowEntry:
     """Return the same calls, but that each probability is one half."""
     entry = RowEntry(calls.generation, calls.version)

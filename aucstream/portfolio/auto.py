@@ -512,6 +512,13 @@ class Auto(Learner):
         for model in self._models:
             model.end_warmup()
 
+    # -- columns that leave ------------------------------------------------------------------------
+
+    def _forget_columns(self, columns: Ints) -> None:
+        super()._forget_columns(columns)
+        for model in {id(model): model for model in [*self._models, *(self._twins or ())]}.values():
+            model.forget_columns(columns)
+
     # -- reading -----------------------------------------------------------------------------------
 
     @property

@@ -39,6 +39,7 @@ class Encoder(abc.ABC):
 
     width: int
     kinds: np.ndarray
+    selects = False  # whether names come and go: then `learn` is followed by `commit`, or `rewind` or `abandon`
 
     def __init__(self) -> None:
         self._index: dict[Name, int] = {}  # the columns of names, where those are kept
@@ -59,6 +60,10 @@ class Encoder(abc.ABC):
     @abc.abstractmethod
     def _add(self, entries: list[tuple[Name, float, int]]) -> None:
         """Give columns to the names that have none and may have one; note kinds. Cannot fail."""
+
+    def _drop_again(self, entries: list[tuple[Name, float, int]], times: int) -> None:
+        """Count entries, which there is no room for, as often as more rows have them."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def check_name(self, name: Name, path: str = "") -> None:
@@ -172,6 +177,71 @@ class Encoder(abc.ABC):
         mark : object
             What `mark` returned.
         """
+
+    # -- names that come and go -----------------------------------------------------------------
+
+    def vacated(self) -> Ints:
+        """Return, once, the columns that have another name since the last call.
+
+        What was learned of a column is of the name that has left: the model has to forget it before the row at hand.
+
+        Returns
+        -------
+        ndarray of int64 (n,)
+            In ascending order.
+        """
+        return _EMPTY_IDX
+
+    def quiet_row(self, x: Mapping[Any, Any], counts: dict[Name, int]) -> tuple[Ints, Floats, Any] | None:
+        """Read a row that is learned, where it changes no column.
+
+        Parameters
+        ----------
+        x : dict
+            Name to value.
+        counts : dict
+            Names without a column to how many of the rows before had them, beyond those noted; brought up to date.
+
+        Returns
+        -------
+        (columns, values, sight) or None
+            The last is for `note_sights`. None, and nothing done: a name gets a column by it.
+        """
+        raise NotImplementedError
+
+    def note_sights(self, sights: Sequence[Any]) -> None:
+        """Note rows that `quiet_row` read and that were learned.
+
+        Parameters
+        ----------
+        sights : sequence
+            In the order of the rows.
+        """
+        raise NotImplementedError
+
+    def note_plain(self, indptr: Ints, columns: Ints, learned: np.ndarray) -> None:
+        """Note rows all of whose names have columns.
+
+        Parameters
+        ----------
+        indptr, columns : ndarray of int64
+            The rows.
+        learned : ndarray of bool (n,)
+            Which of them were learned.
+        """
+        raise NotImplementedError
+
+    def note_last(self) -> None:
+        """Note the row that compiled code has read and learned."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Note the row that `learn` has read: its step was taken."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Do not note the row that `learn` has read: its step was skipped. The names it has brought stay."""
+        raise NotImplementedError
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -292,8 +362,8 @@ class Encoder(abc.ABC):
             self._add(entries)
             columns = self._columns_of(rows.names)
             entries = [entry for entry, column in zip(entries, columns, strict=True) if column < 0]
-            for _ in range(len(rows) - 1 if entries else 0):  # what there is no room for is counted by row
-                self._add(entries)
+            if entries and len(rows) > 1:  # what there is no room for is counted by row
+                self._drop_again(entries, len(rows) - 1)
         self.missed = min(columns, default=0) < 0
         values = rows.values
         if self.missed or (not self._unique() and len(set(columns)) < len(columns)):

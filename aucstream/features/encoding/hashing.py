@@ -17,7 +17,8 @@ from aucstream.features.encoding.entries import Name
 
 
 @lru_cache(maxsize=1 << 16)
-def _hash(name: Name) -> int:
+def hash_of(name: Name) -> int:
+    """Return a name as 64 bits, on every machine the same."""
     # A string and an integer of the same spelling are different names.
     text = f"i{name}" if isinstance(name, int) else f"s{name}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
@@ -48,7 +49,7 @@ class Hashing(Encoder):
         return {"kind": "hashing", "bits": self.bits}
 
     def _column(self, name: Name) -> int:
-        return _hash(name) & (self.width - 1)
+        return hash_of(name) & (self.width - 1)
 
     def check_name(self, name: Name, path: str = "") -> None:
         """Accept every name."""

@@ -198,6 +198,15 @@ class Fixed:
         """Return the rows by place; what has none is left out."""
         return _picked(block, self.place, self.kinds.size, self._identity)
 
+    def without(self, columns: Ints) -> Fixed:
+        """Return the same but that these columns (n,) have no place."""
+        known = columns[columns < self.place.size]
+        if not (self.place[known] >= 0).any():
+            return self
+        place = self.place.copy()
+        place[known] = -1
+        return Fixed(self.kind, place, self.kinds, self.scaling, self.tables)
+
     def same_as(self, other: Fixed) -> bool:
         """Return whether the other gives every row of columns the same features."""
         mine, my_meta = self.state_dict()
@@ -323,6 +332,14 @@ class Warmup:
         self.rows = self.positives = self.entries = 0
         self._blocks = []
         return self.fixed
+
+    def forget_columns(self, columns: Ints) -> None:
+        """Remove columns (n,) from the kept rows, or from those that the map sees."""
+        if self.fixed is not None:
+            self.fixed = self.fixed.without(columns)
+            return
+        self._blocks = [_without(block, columns) for block in self._blocks]
+        self.entries = sum(block.values.size for block in self._blocks)
 
     # -- copies and snapshots ------------------------------------------------------------------------
 
@@ -468,6 +485,10 @@ class Mapped:
         fixed = self.warmup.fixed
         return None if fixed is None else fixed.learn_row(idx, val, sign, weight, self.learner)
 
+    def forget_columns(self, columns: Ints) -> None:
+        """Let columns (n,) be as if no row had had them; of a map that is fitted on them, nothing sees them any more."""
+        self.warmup.forget_columns(columns)
+
     def mark(self) -> tuple[Any, ...]:
         """Return a mark for `rewind`; the learner's state is kept apart."""
         return self.warmup.mark(), self.learner._encoder.mark()
@@ -512,6 +533,16 @@ def _picked(block: Block, place: Ints, width: int, identity: bool) -> Block:
     kernel.pick_block(block.indptr, block.indices, block.values, place, indptr, idx, val)
     n = int(indptr[-1])
     return Block(indptr, idx[:n], val[:n], block.y, block.weights, width, block.form)
+
+
+def _without(block: Block, columns: Ints) -> Block:
+    assert block.indices is not None
+    keep = ~np.isin(block.indices, columns)
+    if keep.all():
+        return block
+    indptr = np.concatenate([[0], np.cumsum(keep)])[block.indptr].astype(np.int64)
+    indices, values = block.indices[keep], block.values[keep]
+    return Block(indptr, indices, values, block.y, block.weights, block.width, block.form)
 
 
 def _dense(out: np.ndarray, y: Floats, weights: Floats) -> Block:

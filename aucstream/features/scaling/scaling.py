@@ -107,6 +107,10 @@ class Scaling:
             grown[: len(self.columns)] = self.columns
             self.columns = grown
 
+    def forget_columns(self, columns: Ints) -> None:
+        """Let columns (n,) be as if no row had had them."""
+        self.columns[columns[columns < len(self.columns)]] = 0.0
+
     def forward(self, block: Block, kinds: np.ndarray) -> tuple[Floats, Floats]:
         """Return (scaled values (nnz,), row norms before division (n,)) by the applied values."""
         self.widen(block.width)

@@ -25,8 +25,10 @@ from aucstream.features.intake import (
     dict_block,
     is_sparse,
     named_block,
+    quiet_head,
 )
 from aucstream.kernels.rows.finite import all_finite
+from aucstream.learners._base.one_row import TAME
 from aucstream.native.row_entry import RowEntry
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 RowKind = Literal["named", "columns"]
 
 MANY = 16  # fewer rows are learned and scored one by one: making a block of them costs more
-TAME = 1e100  # rows with larger values go one by one, so that a skipped row leaves no name behind
 
 
 class BlockModel(Protocol):
@@ -207,6 +208,8 @@ class Engine(Exclusive):
         Rows of weight 0 are only scored.
         """
         model, encoder = self._model, self._encoder
+        if encoder.selects:
+            return self._learn_selected(rows, signs, weights)
         if len(rows) >= MANY and (weights > 0.0).all():
             mark = encoder.mark()
             block = dict_block(encoder, rows, signs, weights, learn=True)
@@ -220,6 +223,23 @@ class Engine(Exclusive):
             encoder.rewind(mark)
         each = zip(rows, signs.tolist(), weights.tolist(), strict=True)
         return np.array([self._learn_dict(x, sign, weight) for x, sign, weight in each])
+
+    def _learn_selected(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
+        """Learn dicts where names come and go: blocks of rows that change no column, and the others one by one."""
+        model, encoder = self._model, self._encoder
+        scores = np.empty(len(rows))
+        start = 0
+        while start < len(rows):
+            head = quiet_head(encoder, rows, signs, weights, start)
+            stop = start + len(head.block)
+            if stop - start < 2:
+                stop = start + 1
+                scores[start] = self._learn_dict(rows[start], signs.item(start), weights.item(start))
+            else:
+                scores[start:stop] = model._learn(head.block)
+                head.note(encoder, ~np.isnan(scores[start:stop]))
+            start = stop
+        return scores
 
     def learn_array(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
         """Learn as `partial_fit` does; return the score (n,) before each update.
@@ -277,10 +297,10 @@ class Engine(Exclusive):
         -------
         Block or None
             None where only `learn_rows` and `score_rows` take the rows: a name is not known, a value is not a
-            plain finite number of ordinary size, or a weight is 0.
+            plain finite number of ordinary size, or a weight is 0; and where names come and go.
         """
         encoder = self._encoder
-        if weights is not None and not (weights > 0.0).all():
+        if encoder.selects or (weights is not None and not (weights > 0.0).all()):
             return None
         if isinstance(rows, Columns):
             entries = encoder.take(rows, learn=True) if encoder.has_columns(rows.names) else None
@@ -409,6 +429,7 @@ def row_count(X: Any) -> int:
 
 
 def _tame(values: Floats) -> bool:
+    """Return whether a skipped row of these is so unlikely that they may be a block: it would leave a name behind."""
     return not values.size or bool(max(values.max(), -values.min()) < TAME)
 
 

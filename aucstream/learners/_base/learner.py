@@ -19,6 +19,7 @@ from aucstream.exclusive import in_order, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels.auc.calibration import shift_calibration
 from aucstream.kernels.pairs.buffers import FIFO, compacted
+from aucstream.kernels.pairs.leaving import remove_columns
 from aucstream.kernels.rows.linear import dot
 from aucstream.learners._base import capabilities
 from aucstream.learners._base.capabilities import Capability
@@ -48,6 +49,7 @@ class Learner(StatefulClassifier):
     """Base of all online learners."""
 
     _capabilities: ClassVar[frozenset[Capability]] = capabilities.DEFAULT
+    _column_shift: ClassVar[int] = 0  # bits by which a column stands above what else the pool's integers have
 
     @property
     def _learns_every_row(self) -> bool:
@@ -274,6 +276,37 @@ class Learner(StatefulClassifier):
         n = int(indptr[-1])
         pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
+
+    # -- columns that leave --------------------------------------------------------------------------
+
+    def _forget_columns(self, columns: Ints) -> None:
+        """Let columns (n,), ascending, be as if no row had had them: other names take them.
+
+        What each state array was declared to hold says what is cleared. Sums over columns lose their share.
+        """
+        removed = 0
+        if self._buffered:
+            at = self._pool_at
+            removed = remove_columns(columns, self._column_shift, *self._arrays[at : at + 3])
+        columns = columns[columns < self._capacity]
+        if not columns.size:
+            return
+        fields = dict(zip(self._program.parts, self._arrays, strict=True))
+        self._forget_own(fields, columns, removed)
+        for name, part in self._program.parts.items():
+            if isinstance(part, Vector):
+                fields[name][columns] = 0.0
+            elif isinstance(part, Table):
+                if part.rows is None:
+                    fields[name][columns] = 0.0
+                if part.columns is None:
+                    fields[name][:, columns] = 0.0
+
+    def _forget_own(self, fields: dict[str, Any], columns: Ints, removed: int) -> None:
+        """Take the share of columns (n,) out of what sums over columns, in place, before they are cleared.
+
+        `removed` : values of these columns that were in buffered rows.
+        """
 
     # -- merge -----------------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ from aucstream.kernels.jit import RowCall
 from aucstream.learners._base.calibrated import CalibratedModel
 from aucstream.metrics.probabilities import Blank, ScoredProbabilities
 from aucstream.native.dicts import NEXT_COLUMN, NO_LIMIT
-from aucstream.native.row_entry import NO_ENTRY, RowEntry
+from aucstream.native.row_entry import NO_ENTRY, RowEntry, noting
+
+TAME = 1e100  # a row with larger values, or a larger weight, may well be skipped
 
 _PROBABILITY = RowCall(probability, float)
 
@@ -51,6 +53,18 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
     @abc.abstractmethod
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         """Return the score of one named row."""
+
+    def _checkpoint(self) -> Any:
+        """Return a copy of all that learning changes but the names, for `_restore`."""
+        raise NotImplementedError
+
+    def _restore(self, checkpoint: Any) -> None:
+        """Restore what `_checkpoint` returned."""
+        raise NotImplementedError
+
+    def _forget_columns(self, columns: Ints) -> None:
+        """Let columns (n,), ascending, be as if no row had had them: other names take them."""
+        raise NotImplementedError
 
     def _is_outdated(self) -> bool:
         if self._entry.generation is not self._generation:
@@ -103,6 +117,8 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         if score == score:
             return score
         encoder = self._encoder
+        if encoder.selects:
+            return self._learn_selected(x, sign, weight)
         mark = encoder.mark()
         if entry.address and encoder.prepare(x):  # else no call could read it
             score = self._row_entry().learn(-id(x), self._entry.address, sign, weight)
@@ -115,12 +131,38 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
             raise NonFiniteStep(type(self).__name__, [0], np.array([math.nan]))
         return score
 
+    def _learn_selected(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
+        """Learn one dict where names come and go; return the score before the update."""
+        encoder = self._encoder
+        mark = encoder.mark()
+        idx, val = encoder.learn(x)
+        columns = encoder.vacated()
+        before = None
+        if columns.size:
+            if not (weight < TAME and np.abs(val).max() < TAME):
+                before = self._checkpoint()
+            self._forget_columns(columns)
+        score = self._learn_row(idx, val, sign, weight)
+        if score == score:
+            encoder.commit()
+            return score
+        if columns.size and before is None:
+            encoder.abandon()
+        else:
+            if before is not None:
+                self._restore(before)
+            encoder.rewind(mark)
+        raise NonFiniteStep(type(self).__name__, [0], np.array([math.nan]))
+
     def _row_entry(self) -> RowEntry:
         """Return the compiled calls of this model as it stands; the caller holds the lock."""
         entry, gate = self._entry, self._gate
         if entry.generation is not self._generation or entry.version != gate.version:
             gate.version += 1  # what other threads may still have in their hands is out of date
-            entry = self._entry = self._new_entry()
+            entry = self._new_entry()
+            if self._encoder.selects and entry.address:
+                entry = noting(entry, self._encoder.note_last)
+            self._entry = entry
         return entry
 
     @lock_free

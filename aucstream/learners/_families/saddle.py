@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from aucstream.block import Floats
+from aucstream.block import Floats, Ints
 from aucstream.kernels.weights import l2ball, saddle
 from aucstream.learners._base.state import Fixed, Offset, Program, Unit, Vector
 
@@ -35,3 +35,9 @@ L2_BALL, FADING_L2_BALL = (
     )
     for state in (L2State, FadingL2State)
 )
+
+
+def forget_norm(fields: dict[str, Any], columns: Ints) -> None:
+    """Take the weights of columns (n,) out of the squared norm."""
+    scalars, weights = fields["scalars"], fields["v"][columns]
+    scalars[saddle.NORM2] = max(0.0, scalars[saddle.NORM2] - (weights * weights).sum())
