@@ -258,7 +258,7 @@ class Pipeline(RankingClassifier):
         return self._encoder
 
     def change(self, spec: PipelineSpec) -> None:
-        """Go on with what another spec says, of parameters that may change and of the vocabulary's capacity.
+        """Go on with what another spec says, of parameters that may change and of how names become columns.
 
         Parameters
         ----------
@@ -276,21 +276,13 @@ class Pipeline(RankingClassifier):
         for name in sorted(mutable_params(spec.algorithm) & {*before, *spec.params}):  # the others stay as they are
             rule = rules_of(type(learner))[name]
             values[name] = rule.checked(f"{type(learner).__name__}.{name}", spec.params.get(name, rule.default))
-        encoder, encoder_pattern = self._stages.encoder, self._encoder_pattern
-        other = encoder_of(spec.encoder)
+        if isinstance(self._encoder, Vocabulary):
+            columns, capacity = spec.columns, spec.encoder.get("capacity", DEFAULT_CAPACITY)
+            self.change_columns(capacity=capacity, min_count=columns.min_count, eviction=columns.eviction)
         for name, value in values.items():
             if getattr(learner, name) != value:
                 setattr(learner, name, value)
                 setattr(pattern, name, value)
-        if (
-            isinstance(encoder, Vocabulary)
-            and isinstance(encoder_pattern, Vocabulary)
-            and isinstance(other, Vocabulary)
-            and encoder.capacity != other.capacity
-        ):
-            encoder.resize(other.capacity)
-            encoder_pattern.resize(other.capacity)
-            self._stages.adopt(encoder)  # what the learner can hold still bounds it
         self._spec = spec
 
     @property

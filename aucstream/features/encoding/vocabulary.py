@@ -209,17 +209,6 @@ class Vocabulary(Encoder):
             self._narrowed, self._advice = most, advice
             self._set_turnover()
 
-    def resize(self, capacity: int) -> None:
-        """Keep so many names at most from now on; names that are known stay.
-
-        Parameters
-        ----------
-        capacity : int
-            At least 1.
-        """
-        self.capacity = rules_of(Vocabulary)["capacity"].checked("Vocabulary.capacity", capacity)
-        self.most, self._advice = self.capacity, "the vocabulary's capacity"
-
     def _column(self, name: Name) -> int:
         return self._index.get(name, -1)
 

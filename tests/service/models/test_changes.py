@@ -239,9 +239,8 @@ def test_a_bad_patch_changes_nothing(data_dir: Path) -> None:
     for text in ("", "{", '{"pending":{"capacity":5,"capacity":6}}', '{"params":{"lam":NaN}}'):
         answer = service.raw("/v1/models/m", text, MERGE, "PATCH")
         assert answer.status_code == 422, text
-    for member in ("min_count", "eviction"):
-        document = patch(service, "m", {"columns": {member: 2}})
-        assert document.status_code == 422
+    for columns in ({"min_count": 0}, {"min_count": 1.5}, {"eviction": "oldest"}, {"ignore": ["a"]}):
+        assert patch(service, "m", {"columns": columns}).status_code == 422, columns
     assert problem(service.raw("/v1/models/m", "{}", JSON, "PATCH"), 415, "unsupported-media-type")
     problem(patch(service, "m", {}, **{"If-Match": '"other"'}), 412, "precondition-failed")
     problem(patch(service, "other", {}), 404, "model-not-found")
