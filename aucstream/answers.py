@@ -228,6 +228,29 @@ class Removed(Answer, frozen=True):
     removed: Annotated[int, schema(example=1, minimum=0)]
 
 
+class Snapshot(Answer, frozen=True):
+    """A snapshot that the service keeps of a model."""
+
+    seq: Annotated[int, schema("number of the last event that it holds", 1000, minimum=0)]
+    written_at: Time
+    bytes: Annotated[int, schema("size of its file", 20_000, minimum=0)]
+
+
+class Snapshots(Answer, frozen=True):
+    """The snapshots of a model, the newest first."""
+
+    snapshots: tuple[Snapshot, ...]
+
+
+class RolledBack(Answer, frozen=True):
+    """A model that went back to a snapshot."""
+
+    seq: Annotated[int, schema("number of this event", 1201, minimum=1)]
+    snapshot: Annotated[int, schema("the snapshot that the model is as", 1000, minimum=0)]
+    examples: Annotated[int, schema("rows learned, as of the snapshot", 1000, minimum=0)]
+    undone: Annotated[int, schema("rows that are not learned any more; their ids stay known", 200, minimum=0)]
+
+
 class Alive(Answer, frozen=True):
     """The process answers."""
 

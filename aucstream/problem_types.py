@@ -54,6 +54,8 @@ _ENTRIES = (
         "No call has this path. `/openapi.json` lists all paths."),
     ProblemType("model-not-found", 404, "No model has that name",
         "The path names a model that does not exist; `near` lists similar names. Correct the name, or create the model."),
+    ProblemType("snapshot-not-found", 404, "The model has no such snapshot",
+        "`GET …/snapshots` lists those that are there. The service keeps the newest `--snapshot-keep`."),
     ProblemType("unknown-id", 404, "No prediction with that id waits for a label",
         "The service knows nothing of the id, or has forgotten it. Predict under the id before its label comes, or learn the whole example."),
     ProblemType("method-not-allowed", 405, "The path does not take this method",

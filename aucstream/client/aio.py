@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 import anyio
 import httpx
 
-from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, Weight
+from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, RolledBack, Snapshot, Weight
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
@@ -193,6 +193,14 @@ class AsyncClient(Common):
     async def upload_snapshot(self, model: str, data: bytes, *, if_match: str | None = None) -> Description:
         """As `Client.upload_snapshot`."""
         return await self._run(self._calls.upload_snapshot(model, data, if_match))
+
+    async def snapshots(self, model: str) -> tuple[Snapshot, ...]:
+        """As `Client.snapshots`."""
+        return await self._run(self._calls.snapshots(model))
+
+    async def rollback(self, model: str, snapshot: int, *, if_match: str | None = None) -> RolledBack:
+        """As `Client.rollback`."""
+        return await self._run(self._calls.rollback(model, snapshot, if_match))
 
     # ---- the service -------------------------------------------------------------------------
 

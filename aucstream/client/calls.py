@@ -14,7 +14,18 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from aucstream.answers import Evaluation, ModelEvent, Predicted, Removed, Roc, Weight, Weights
+from aucstream.answers import (
+    Evaluation,
+    ModelEvent,
+    Predicted,
+    Removed,
+    Roc,
+    RolledBack,
+    Snapshot,
+    Snapshots,
+    Weight,
+    Weights,
+)
 from aucstream.client.answers import Description, Learned, LearnedMany, Page
 from aucstream.client.decoding import decode
 from aucstream.client.flow import (
@@ -297,6 +308,18 @@ class Calls:
         """PUT …/snapshot; never sent twice: the second would undo what was learned since the first."""
         headers = OCTETS | _matching(if_match)
         return self._described(Request("PUT", _path(model, "snapshot"), bytes(data), headers, safe=False))
+
+    def snapshots(self, model: str) -> Flow[tuple[Snapshot, ...]]:
+        """GET …/snapshots."""
+        answer = yield from self._answer(Request("GET", _path(model, "snapshots")), Snapshots)
+        return answer.snapshots
+
+    def rollback(self, model: str, snapshot: int, if_match: str | None) -> Flow[RolledBack]:
+        """POST …/rollback; never sent twice: the second would undo what was learned since the first."""
+        body = _document("snapshot", {"snapshot": int(snapshot)})
+        return self._answer(
+            Request("POST", _path(model, "rollback"), body, JSON | _matching(if_match), False), RolledBack
+        )
 
     # ---- the service -------------------------------------------------------------------------
 

@@ -245,6 +245,9 @@ class NotFound(Problem, status=(404,), problem="not-found"):
 class ModelNotFound(NotFound, problem="model-not-found"): ...
 
 
+class SnapshotNotFound(NotFound, problem="snapshot-not-found"): ...
+
+
 class UnknownId(NotFound, problem="unknown-id"): ...
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, Weight
+from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, RolledBack, Snapshot, Weight
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
@@ -864,6 +864,70 @@ class Client(Common):
             The answer is not one of the service's.
         """
         return self._run(self._calls.upload_snapshot(model, data, if_match))
+
+    def snapshots(self, model: str) -> tuple[Snapshot, ...]:
+        """Return the snapshots that the service keeps of a model, the newest first.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+
+        Returns
+        -------
+        tuple of Snapshot
+            `seq`, `written_at` and `bytes` of each.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._run(self._calls.snapshots(model))
+
+    def rollback(self, model: str, snapshot: int, *, if_match: str | None = None) -> RolledBack:
+        """Bring a model back to one of its snapshots; ids and waiting examples stay. The request is never sent twice.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        snapshot : int
+            The `seq` of the snapshot.
+        if_match : str, optional
+            The `etag` that the model must have, or "*": it must exist.
+
+        Returns
+        -------
+        RolledBack
+            The `seq` of this event, the rows learned, and how many are `undone`.
+
+        Raises
+        ------
+        SnapshotNotFound
+            The model has no such snapshot.
+        PreconditionFailed
+            The model has another tag, or does not exist.
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            No answer came before the deadline of `retry`.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._run(self._calls.rollback(model, snapshot, if_match))
 
     # ---- the service -------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import msgspec
 
 from aucstream import answers
 from aucstream.registry import LEARNERS
-from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody, RenameBody
+from aucstream_service.bodies.bodies import LabelBody, LearnBody, PredictBody, RenameBody, RollbackBody
 from aucstream_service.models.spec import ModelSpec
 
-BODIES = (LearnBody, PredictBody, LabelBody, RenameBody)
+BODIES = (LearnBody, PredictBody, LabelBody, RenameBody, RollbackBody)
 ANSWERS = [
     kind
     for kind in vars(answers).values()
@@ -24,6 +24,7 @@ NAMES = {
     "PredictBody": "Predict",
     "LabelBody": "Label",
     "RenameBody": "Rename",
+    "RollbackBody": "Rollback",
     "Evaluation": "EvaluationAnswer",
 }
 REF = "#/components/schemas/"

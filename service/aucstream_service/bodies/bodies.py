@@ -88,6 +88,12 @@ class RenameBody(msgspec.Struct, forbid_unknown_fields=True):
     to: Annotated[str, schema("1 to 64 of a-z 0-9 _ -", "clicks-2")]
 
 
+class RollbackBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The snapshot that a model goes back to."""
+
+    snapshot: Annotated[int, schema("`seq` of one of its snapshots", 1000, minimum=0)]
+
+
 _LEARN = msgspec.json.Decoder(LearnBody)
 _LABEL = msgspec.json.Decoder(LabelBody)
 _PREDICT = msgspec.json.Decoder(PredictBody)

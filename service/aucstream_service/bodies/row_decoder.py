@@ -107,7 +107,9 @@ class RowDecoder:
         if block is None and not self._pipeline.engine.all_known_finite(features):
             return None
         places = [place for place, _ in lines]
-        return _tidy(RowBatch(features, signs, weights, ids, raws, places, sum(map(len, raws)), block))
+        batch = RowBatch(features, signs, weights, ids, raws, places, sum(map(len, raws)), block)
+        batch.pipeline = self._pipeline
+        return _tidy(batch)
 
     def _decode_each(self, lines: Sequence[Line]) -> tuple[RowBatch, BadLine | None]:
         rows: list[_Row] = []

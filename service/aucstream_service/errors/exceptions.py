@@ -9,7 +9,7 @@ aucstream.errors.AucstreamError
     ├── InvalidQuery           a query parameter
     ├── InvalidName            a model name outside 1-64 of a-z 0-9 _ -
     ├── Unauthorized, Forbidden, HostRefused
-    ├── RouteNotFound, MethodNotAllowed, ModelNotFound
+    ├── RouteNotFound, MethodNotAllowed, ModelNotFound, SnapshotNotFound
     ├── SpecConflict, FixedSetting, NameTaken, LabelConflict, FeaturesConflict, AlreadyLabelled, LabelExpiredNegative
     ├── UnknownId, ExpiredId
     ├── BodyTooLarge, UnsupportedMedia, BadEncoding, PreconditionFailed
@@ -121,6 +121,9 @@ class ModelNotFound(ServiceError, problem="model-not-found"):
         near = difflib.get_close_matches(name[:64].lower(), list(known), n=3)
         hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
         super().__init__("model", f"the name of an existing model{hint}", name, members={"near": near})
+
+
+class SnapshotNotFound(ServiceError, problem="snapshot-not-found"): ...
 
 
 class SpecConflict(ServiceError, problem="spec-conflict"): ...

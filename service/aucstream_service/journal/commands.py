@@ -21,10 +21,11 @@ class Kind(enum.IntEnum):
     LABEL = 3  # predictions whose label came
     DISCARD = 4  # predictions that expired, nothing is learned; payload: their ids as lines
     NEGATIVE = 5  # predictions that expired and are learned as negative
-    # Events that no row brings; each has one seq. Payloads are JSON objects.
+    # Events that no row brings; each has one seq. Payloads are JSON objects but for 9.
     SPEC = 6  # the model goes on with another spec
     EVALUATION = 7  # its evaluation begins anew
     NAME = 8  # it has another name
+    ROLLBACK = 9  # it goes back to a snapshot; payload: a line of JSON, and the snapshot
 
 
 ROWS = frozenset({Kind.LEARN, Kind.LABEL, Kind.DISCARD, Kind.NEGATIVE})  # events whose payload is a row a seq

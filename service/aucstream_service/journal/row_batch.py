@@ -42,6 +42,8 @@ class RowBatch:
         Bytes of the rows in their request.
     block : Block or None
         The rows, where the model knows all their names.
+    pipeline : object
+        Whose columns the block has.
     as_lines : callable or None
         Returns the rows of Columns as lines, and holds the part of the body that they are in.
     """
@@ -55,6 +57,7 @@ class RowBatch:
     size: int = 0
     block: Block | None = None
     as_lines: Callable[[], list[Line]] | None = None
+    pipeline: object = None
 
     def __len__(self) -> int:
         return len(self.signs) or len(self.features)
@@ -99,6 +102,7 @@ class RowBatch:
             None if self.ids is None else [self.ids[row] for row in rows],
             size=self.size,
             block=None if self.block is None else self.block.take(order),
+            pipeline=self.pipeline,
         )
 
 
@@ -106,7 +110,8 @@ def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
     """Return the rows of several batches of lines as one."""
     if len(parts) == 1:
         return parts[0]
-    blocks = [part.block for part in parts if part.block is not None]
+    pipeline = parts[0].pipeline
+    blocks = [part.block for part in parts if part.block is not None and part.pipeline is pipeline]
     weighted = any(part.weights is not None for part in parts)
     identified = any(part.ids is not None for part in parts)
     return RowBatch(
@@ -118,6 +123,7 @@ def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
         [place for part in parts for place in part.places],
         sum(part.size for part in parts),
         joined(blocks) if len(blocks) == len(parts) else None,
+        pipeline=pipeline,
     )
 
 

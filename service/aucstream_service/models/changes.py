@@ -134,6 +134,16 @@ def _at(spec: ModelSpec, tokens: list[str]) -> Any:
     return value
 
 
+def rollback_payload(seq: int, snapshot: bytes) -> bytes:
+    """Return the payload of an event that brings a model back to a snapshot."""
+    return b'{"snapshot":%d}\n%s' % (seq, snapshot)
+
+
+def snapshot_of_payload(payload: bytes) -> bytes:
+    """Return the snapshot in the payload of such an event."""
+    return payload[payload.index(b"\n") + 1 :]
+
+
 def spec_payload(spec: ModelSpec) -> bytes:
     """Return the payload of an event that gives a model another spec."""
     return b'{"spec":%s}' % spec.canonical().encode()

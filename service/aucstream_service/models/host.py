@@ -20,10 +20,12 @@ from typing import Any
 from aucstream.errors import AucstreamError, BadSnapshot
 from aucstream.pipeline import RowKind
 from aucstream_service.errors.exceptions import (
+    BodyTooLarge,
     ModelFaulted,
     ModelNotFound,
     NameTaken,
     QueueFull,
+    SnapshotNotFound,
     SpecConflict,
     TooManyModels,
 )
@@ -32,10 +34,18 @@ from aucstream_service.http.preconditions import ANY, Preconditions
 from aucstream_service.journal import commands
 from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.journal.writer import Writer
-from aucstream_service.models.changes import patched, spec_payload
+from aucstream_service.models.changes import patched, rollback_payload, spec_payload
 from aucstream_service.models.expiry import Expiry
 from aucstream_service.models.model import Model, packed, spec_in, unpacked
-from aucstream_service.models.queued import Learned, QueuedRows, queued_change, queued_derived, queued_request
+from aucstream_service.models.queued import (
+    Applied,
+    Change,
+    Learned,
+    QueuedRows,
+    queued_change,
+    queued_derived,
+    queued_request,
+)
 from aucstream_service.models.recovery import Recovery
 from aucstream_service.models.registry import ModelRegistry
 from aucstream_service.models.retention import Retention
@@ -75,7 +85,8 @@ class ChangeTicket:
 
     model: Model
     command: commands.Change
-    future: asyncio.Future[None]  # done when it is applied
+    change: Change
+    future: asyncio.Future[Applied]  # done when it is applied
 
 
 class ModelHost(ModelRegistry):
@@ -296,6 +307,7 @@ class ModelHost(ModelRegistry):
             spec = patched(body, model.stored, model.pipeline, self.settings)
             if spec.canonical() != model.canonical:
                 await asyncio.to_thread(check_params, spec)
+                self._still_served(model)
                 command = commands.Change(
                     model.number, commands.Kind.SPEC, spec_payload(spec), self.clock(), pending=spec.pending
                 )
@@ -328,6 +340,45 @@ class ModelHost(ModelRegistry):
 
         return await self._alone(rename)
 
+    async def rollback(self, name: str, seq: int, expected: Preconditions = ANY) -> tuple[Model, Applied]:
+        """Bring a model back to one of its snapshots; return it, and what that did.
+
+        The state before is written as a snapshot first, so that this can be undone as well.
+
+        Raises
+        ------
+        SnapshotNotFound, BadSnapshot, PreconditionFailed
+        """
+        applied = Applied(0, 0, 0)
+
+        async def rollback() -> Model:
+            nonlocal applied
+            model = self._served(name, expected)
+            try:
+                data = await asyncio.to_thread(self.archive.data, model.number, seq)
+            except OSError:
+                kept = ", ".join(map(str, self.archive.seqs(model.number))) or "it has none yet"
+                raise SnapshotNotFound("snapshot", f"one of this model's ({kept})", seq, pointer="/snapshot") from None
+            if len(data) > self.settings.max_snapshot_bytes:
+                most = f"at most {self.settings.max_snapshot_bytes} bytes (--max-snapshot-bytes)"
+                raise BodyTooLarge("snapshot", most, len(data))
+            past = await asyncio.to_thread(model.at_snapshot, data)
+            if model.seq > model.snapshot_seq:
+                await self.snapshotter.write(model)
+            payload = rollback_payload(seq, data)
+            command = commands.Change(model.number, commands.Kind.ROLLBACK, payload, self.clock())
+            applied = await self._change(self._still_served(model), command, past)
+            return model
+
+        return await self._alone(rollback), applied
+
+    def _still_served(self, model: Model) -> Model:
+        """Return a model after a while in which it was not looked at, or raise ModelFaulted."""
+        self.require_running()
+        if model.fault is not None:
+            raise _faulted(model)
+        return model
+
     def _served(self, name: str, expected: Preconditions) -> Model:
         """Return a model that serves, or raise; PreconditionFailed where it is not as expected."""
         self.require_running()
@@ -344,14 +395,15 @@ class ModelHost(ModelRegistry):
 
         return await asyncio.shield(asyncio.get_running_loop().create_task(alone()))
 
-    async def _change(self, model: Model, command: commands.Change) -> None:
-        """Have the journal write a change, and wait until it is applied."""
+    async def _change(self, model: Model, command: commands.Change, state: Model | None = None) -> Applied:
+        """Have the journal write a change, and wait until it is applied; return what it did."""
         if self.writer is None:
             raise self.not_ready()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
         model.queued += 1
-        self.writer.submit(command, ChangeTicket(model, command, future))
-        await future
+        change = Change(command.kind, command.payload, state)
+        self.writer.submit(command, ChangeTicket(model, command, change, future))
+        return await future
 
     def _accept_change(self, ticket: ChangeTicket, event: commands.DerivedEvent) -> None:
         model, name = ticket.model, ticket.command.name
@@ -363,7 +415,7 @@ class ModelHost(ModelRegistry):
             model.queued -= 1
             ticket.future.set_exception(_faulted(model))
             return
-        self._queue(model, queued_change(event, ticket.command.payload, ticket.future))
+        self._queue(model, queued_change(event, ticket.change, ticket.future))
 
     async def snapshot_bytes(self, model: Model) -> bytes:
         """Return a snapshot of a model for a download."""

@@ -25,10 +25,19 @@ from aucstream_service.errors.exceptions import ModelFaulted
 from aucstream_service.journal import commands
 from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import RowBatch
-from aucstream_service.models.changes import differences, spec_of_payload
+from aucstream_service.models.changes import differences, snapshot_of_payload, spec_of_payload
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.evaluation import Evaluation, part
-from aucstream_service.models.queued import BLOCK, FEW, Change, Learned, PriorPrediction, QueuedRows, queued_replay
+from aucstream_service.models.queued import (
+    BLOCK,
+    FEW,
+    Applied,
+    Change,
+    Learned,
+    PriorPrediction,
+    QueuedRows,
+    queued_replay,
+)
 from aucstream_service.models.spec import ModelSpec, StoredSpec, etag_of, of_its_time, read_stored
 
 STATE_FORMAT = 1
@@ -43,6 +52,7 @@ class Model:
         self.number = record.model
         self.name = record.name
         self.created_at = record.created_at
+        self.record = record
         self.seed = record.seed
         stored = read_stored(record.spec)
         self._take_spec(stored)
@@ -84,8 +94,12 @@ class Model:
 
     # ---- changes -----------------------------------------------------------------------------
 
-    def apply_change(self, change: Change) -> None:
-        """Do what an event says that no row brings. It was checked before it was written: nothing is refused here."""
+    def apply_change(self, change: Change) -> int:
+        """Do what an event says that no row brings; return how many rows are not learned any more.
+
+        It was checked before it was written: nothing is refused here.
+        """
+        examples = int(self.pipeline.examples)
         match change.kind:
             case commands.Kind.SPEC:
                 stored = spec_of_payload(self.stored, change.payload)
@@ -94,6 +108,26 @@ class Model:
                 self._take_spec(stored)
             case commands.Kind.EVALUATION:
                 self.evaluation = Evaluation(self.spec.evaluation.window)
+            case commands.Kind.ROLLBACK:
+                self._go_back(change.state or self.at_snapshot(snapshot_of_payload(change.payload)))
+        return examples - int(self.pipeline.examples)
+
+    def at_snapshot(self, data: bytes) -> Model:
+        """Return another model of this record, as a snapshot of it has it; raises BadSnapshot."""
+        arrays, meta = unpacked(data)
+        if meta.get("created_at") != self.created_at:
+            raise BadSnapshot("snapshot", "a snapshot of this model", Description("one of another model"))
+        model = Model(self.record)
+        model.restore(arrays, meta)
+        return model
+
+    def _go_back(self, past: Model) -> None:
+        """Take over what another model has learned; what waits, and how, is not part of it."""
+        spec = past.spec.model_copy(update={"pending": self.spec.pending})
+        self._take_spec(replace(self.stored, spec=spec))
+        self.pipeline, self.evaluation, self._line = past.pipeline, past.evaluation, past._line
+        self.versions = past.versions
+        self.kind = past.kind or self.kind
 
     # ---- applying events ---------------------------------------------------------------------
 
@@ -103,8 +137,10 @@ class Model:
         Of many rows of one request more slices are taken until a time (`time.perf_counter`).
         """
         if self.waiting and self.waiting[0].change is not None:
-            self.apply_change(self.waiting[0].change)
+            undone, future = self.apply_change(self.waiting[0].change), self.waiting[0].future
             self._advance(1)
+            if future is not None and not future.done():
+                future.set_result(Applied(self.seq, int(self.pipeline.examples), undone))
             return self._note_scores([(self.waiting[0], 1)], [math.nan], skipped=False)
         if self.waiting and self.seq >= BLOCK and self.waiting[0].many:
             first = self.waiting[0]
@@ -178,8 +214,6 @@ class Model:
                 learned = self._learned(queued.outcome, queued.scores, skipped=queued.skipped)
                 if queued.future is not None and not queued.future.done():
                     queued.future.set_result(learned)
-            elif queued.future is not None and not queued.future.done():
-                queued.future.set_result(None)
         self._answer_repeats()
         return len(scores), size
 
@@ -211,10 +245,13 @@ class Model:
         return scores.tolist(), skipped > 0
 
     def _learn_part(self, rows: RowBatch, signs: Floats, part: slice) -> Floats:
-        """Learn some rows of one request; return the score before each, NaN where it was skipped."""
-        if rows.block is None:
+        """Learn some rows of one request; return the score before each, NaN where it was skipped.
+
+        A block that was made before a rollback has the columns of then: it is made anew.
+        """
+        if rows.block is None or (rows.pipeline is not None and rows.pipeline is not self.pipeline):
             weights = None if rows.weights is None else np.asarray(rows.weights)
-            rows.block = self.pipeline.engine.block_of(rows.features, signs, weights)
+            rows.block, rows.pipeline = self.pipeline.engine.block_of(rows.features, signs, weights), self.pipeline
             if rows.block is None:
                 return self.pipeline.engine.learn_rows(
                     rows.features[part], signs[part], None if weights is None else weights[part]

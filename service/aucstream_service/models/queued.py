@@ -40,6 +40,15 @@ class Change(NamedTuple):
 
     kind: Kind
     payload: bytes
+    state: Any = None  # of a rollback: a model that has taken the snapshot over, where one was made ahead
+
+
+class Applied(NamedTuple):
+    """What an event did that no row brings: its seq, the rows learned after it, and those not learned any more."""
+
+    seq: int
+    examples: int
+    undone: int
 
 
 @dataclass(slots=True)
@@ -49,7 +58,7 @@ class QueuedRows:
     outcome: AppendOutcome | DerivedEvent
     rows: RowBatch
     received_at: float
-    future: asyncio.Future[Any] | None = None  # of Learned, or of None for a change
+    future: asyncio.Future[Any] | None = None  # of Learned, or of Applied
     priors: Sequence[PriorPrediction] | None = None
     scores: list[float] = field(default_factory=list)
     skipped: bool = False  # a row that was applied, as non-finite
@@ -111,9 +120,9 @@ def queued_derived(event: DerivedEvent) -> QueuedRows:
     return QueuedRows(event, rows, event.at, priors=list(map(_prior, predictions)))
 
 
-def queued_change(event: DerivedEvent, payload: bytes, future: asyncio.Future[None]) -> QueuedRows:
+def queued_change(event: DerivedEvent, change: Change, future: asyncio.Future[Applied]) -> QueuedRows:
     """Return an event that no row brings."""
-    return QueuedRows(event, RowBatch(()), event.at, future, change=Change(event.kind, payload))
+    return QueuedRows(event, RowBatch(()), event.at, future, change=change)
 
 
 def queued_replay(event: EventRecord, first: int) -> QueuedRows:

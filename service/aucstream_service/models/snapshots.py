@@ -92,6 +92,19 @@ class Archive:
                 files.remove(self.path(model, old))
         return seqs[-self.keep] if len(seqs) >= self.keep else None
 
+    def data(self, model: int, seq: int) -> bytes:
+        """Return the bytes of a snapshot, or raise OSError."""
+        return self.files.read(self.path(model, seq))
+
+    def listed(self, model: int) -> list[tuple[int, float, int]]:
+        """Return (seq, when it was written, bytes) of each snapshot, the newest first."""
+        entries = []
+        for seq in reversed(self.seqs(model)):
+            written_at = self.written_at(model, seq)
+            if written_at is not None:  # else it was removed just now
+                entries.append((seq, written_at, self.files.size(self.path(model, seq))))
+        return entries
+
     def read(self, model: int, seq: int) -> State:
         """Return the state in a snapshot, or raise BadSnapshot, NewerSnapshot or OSError."""
         return unpack(self.files.read(self.path(model, seq)))

@@ -45,6 +45,13 @@ class Files:
         except OSError:
             return None
 
+    def size(self, path: Path) -> int:
+        """Return the bytes of a file, 0 where there is none."""
+        try:
+            return path.stat().st_size
+        except OSError:
+            return 0
+
     def create(self, path: Path) -> int:
         """Open an empty file to write."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

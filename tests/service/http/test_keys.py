@@ -74,6 +74,8 @@ CALLS: list[tuple[str, str, Any, Role]] = [
     ("GET", "/v1/models/m/snapshot", None, Role.ADMIN),
     ("PATCH", "/v1/models/m", {}, Role.ADMIN),
     ("POST", "/v1/models/m/rename", {}, Role.ADMIN),
+    ("POST", "/v1/models/m/rollback", {}, Role.ADMIN),
+    ("GET", "/v1/models/m/snapshots", None, Role.READ),
     ("POST", "/v1/models/m/reset-evaluation", {}, Role.ADMIN),
     ("DELETE", "/v1/models/none", None, Role.ADMIN),
     ("DELETE", "/v1/models/m/events?id=x", None, Role.ADMIN),
