@@ -304,7 +304,7 @@ def test_usual_spellings_of_json_are_accepted(service: Running, model: str) -> N
     ("method", "path", "allowed"),
     [
         ("GET", "/v1/models/x/learn-one", {"POST", "OPTIONS"}),
-        ("PATCH", "/v1/models/x", {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}),
+        ("POST", "/v1/models/x", {"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}),
         ("POST", "/v1/models", {"GET", "HEAD", "OPTIONS"}),
         ("DELETE", "/v1/models/x/snapshot", {"GET", "HEAD", "PUT", "OPTIONS"}),
         ("POST", "/livez", {"GET", "HEAD", "OPTIONS"}),
