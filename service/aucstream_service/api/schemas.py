@@ -44,7 +44,7 @@ def _components() -> dict[str, Any]:
         schemas[schema["title"]] = schema
         if hasattr(answers, name):
             _describe_as_encoded(schema)
-        else:  # an id is a string, or is left out: null is refused
+        elif "id" in schema["properties"]:  # an id is a string, or is left out: null is refused
             member = schema["properties"]["id"]
             member.update(*[kind for kind in member.pop("anyOf", ()) if kind != {"type": "null"}])
             member.pop("default", None)
