@@ -128,6 +128,8 @@ _ENTRIES = (
         "The model keeps as many predictions as `pending.capacity` allows, and `pending.when_full` is `refuse`, or an early label came. Send again when labels came or predictions expired, or raise the capacity.", passes=True),
     ProblemType("too-many-models", 429, "The limit of models is reached",
         "The service holds `--max-models` models. Delete one; time alone does not help."),
+    ProblemType("rate-limited", 429, "The rate of this key is reached",
+        "The key may send `--rate` requests a second and `--burst` at once (`aucstream keys create`). Send again after `Retry-After`.", passes=True),
     ProblemType("too-many-streams", 429, "The limit of event streams is reached",
         "`--max-event-streams` streams are open. Open the stream again when another one has ended.", passes=True),
     ProblemType("headers-too-large", 431, "The headers are over their limit",

@@ -58,7 +58,7 @@ class Service(FastAPI):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.model_host = ModelHost(settings, directory, clock)
-        self.watch = Watch(access)
+        self.watch = Watch(access, settings.access_log_share)
         self.streams = Streams(self.model_host)
         self.fatal: BaseException | None = None  # recovery failed: the process must end
         self.when_fatal: Callable[[], None] | None = None

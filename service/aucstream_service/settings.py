@@ -53,6 +53,18 @@ class Settings(BaseSettings):
     log_format: Format = Field(default="json", description="json: one object a line, or text")
     log_level: Level = Field(default="info", description="least level of what is logged: debug, info, warning, error")
     access_log: bool = Field(default=True, description="a line a request")
+    access_log_share: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="share of the requests that have a line; those that were refused have one in any case",
+    )
+    metrics_models: Annotated[list[str], NoDecode] = Field(
+        default=["*"], description="patterns of the models that have metrics of their own (a-*,b,…)"
+    )
+    max_metrics_models: int = Field(
+        default=1_000, ge=0, description="most models with metrics of their own, the first by name"
+    )
     shutdown_seconds: float = Field(
         default=10.0, gt=0, description="time to stop in after SIGTERM: half for requests in flight, half for snapshots"
     )
@@ -132,7 +144,7 @@ class Settings(BaseSettings):
     snapshot_every_rows: Count = Field(default=100_000, description="rows of a model between background snapshots")
     snapshot_keep: int = Field(default=2, ge=2, description="snapshots kept per model")
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "metrics_models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         names = [value] if isinstance(value, str) else value

@@ -92,7 +92,7 @@ def complete(document: dict[str, Any]) -> None:
             if path.startswith("/v1/"):
                 names += ["invalid-request", "invalid-query"]
             if role is not None:
-                names += ["unauthorized", "forbidden"]
+                names += ["unauthorized", "forbidden", "rate-limited"]
             if "requestBody" in described:
                 names += ["slow-request", "bad-encoding"]
             answers = {code: answer for code, answer in described["responses"].items() if code < "400"}

@@ -60,6 +60,7 @@ class OneRowCall:
     def withdraw(self) -> None:
         """Take note that ASGI serves this request."""
         self._edge.watch.in_flight -= 1
+        self._edge.admission.restore(self._context)
 
     def abandon(self) -> None:
         """Take note that the client left before the body was complete."""
@@ -132,6 +133,7 @@ class Edge:
             self.admission.admit(context)
             model = self.host.model(name)
             context.require(JSON)
+            self.admission.spend(context)
         except AucstreamError:
             return None
         context.route, context.model, context.rows = route, name, 1
@@ -144,6 +146,7 @@ class Edge:
         model: Model | None = None  # of a hot call: it counts what was refused
         try:
             self.admission.admit(context)
+            self.admission.spend(context)
             path = context.path
             if context.method == "POST" and path.startswith(MODELS):
                 name, _, call = path[len(MODELS) :].partition("/")

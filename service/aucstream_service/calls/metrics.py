@@ -7,6 +7,7 @@ model is not in the host any more, so its series end with it.
 
 from __future__ import annotations
 
+import fnmatch
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -161,7 +162,8 @@ class ServiceCollector(Collector):
         yield _gauge("aucstream_journal_bytes", "Size of the journal's files.", (), _one(host.journal.size()))
 
     def _models(self) -> Iterator[Metric]:
-        models = [model for _, model in sorted(self._host.models.items())]
+        models, hidden = self._chosen()
+        yield _gauge("aucstream_models_hidden", "Models without metrics of their own.", (), _one(hidden))
 
         def each(value: Callable[[Model], float | None]) -> list[tuple[Labels, float | None]]:
             return [((model.name,), value(model)) for model in models]
@@ -231,6 +233,14 @@ class ServiceCollector(Collector):
             [((model.name,), model.evaluation.alarms) for model in calibrated],
         )
         yield from self._evaluations(models)
+
+    def _chosen(self) -> tuple[list[Model], int]:
+        """Return the models that have metrics of their own, by name, and how many others there are."""
+        settings, models = self._host.settings, self._host.models
+        patterns = settings.metrics_models
+        names = sorted(name for name in models if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+        chosen = names[: settings.max_metrics_models]
+        return [models[name] for name in chosen], len(models) - len(chosen)
 
     def _evaluations(self, models: list[Model]) -> Iterator[Metric]:
         self._summarise(models)

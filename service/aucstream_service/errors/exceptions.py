@@ -15,7 +15,7 @@ aucstream.errors.AucstreamError
     ├── BodyTooLarge, UnsupportedMedia, BadEncoding, PreconditionFailed
     ├── BadRequest, NotImplementedHere, VersionNotSupported
     ├── HeadTooLarge, UrlTooLong, SlowRequest, Overloaded
-    ├── QueueFull, PendingFull, TooManyModels, TooManyStreams
+    ├── QueueFull, PendingFull, TooManyModels, RateLimited, TooManyStreams
     ├── NotReady, JournalUnavailable, ModelFaulted
     └── NonFiniteScore, WeightsUnavailable
 aucstream.errors.AucstreamError
@@ -193,6 +193,9 @@ class PendingFull(ServiceError, problem="pending-full"): ...
 
 
 class TooManyModels(ServiceError, problem="too-many-models"): ...
+
+
+class RateLimited(ServiceError, problem="rate-limited"): ...
 
 
 class TooManyStreams(ServiceError, problem="too-many-streams"): ...

@@ -31,12 +31,13 @@ class Cell:
 class Watch:
     """Counts requests by template of the path, method and status."""
 
-    def __init__(self, access: Sink | None) -> None:
+    def __init__(self, access: Sink | None, share: float = 1.0) -> None:
         self.durations: dict[tuple[str, str], Histogram] = {}
         self.in_flight = 0
         self.gate: Gate | None = None  # of the server, where there is one
         self._cells: dict[tuple[str | None, str, int], Cell] = {}
         self._access = access
+        self._share = share  # of the requests that were served, which have a line; all that were refused have one
 
     @property
     def dropped(self) -> int:
@@ -62,7 +63,7 @@ class Watch:
             cell = self._cell(*key)
         cell.count += 1
         cell.histogram.observe(seconds)
-        if self._access is not None:
+        if self._access is not None and (self._share >= 1.0 or self._is_logged(context)):
             self._access.put(
                 Ended(
                     time.time(),
@@ -76,8 +77,13 @@ class Watch:
                     context.bytes_out,
                     context.model or _model_of(context),
                     context.rows,
+                    None if context.entry is None else context.entry.id,
                 )
             )
+
+    def _is_logged(self, context: RequestContext) -> bool:
+        """Return whether a request has a line: by its trace, so that all requests of a trace have one or none has."""
+        return not 200 <= context.status < 400 or int(context.trace_id[-8:], 16) < self._share * 2**32
 
     def refused(self, context: RequestContext) -> None:
         """Count a request that was refused before it came to a route."""

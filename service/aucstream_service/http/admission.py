@@ -10,16 +10,19 @@ site read it, and no call that changes anything takes a content type that a form
 from __future__ import annotations
 
 import ipaddress
+import math
+import time
 from typing import Any
 
-from aucstream_service.errors.exceptions import Forbidden, HostRefused, Unauthorized
+from aucstream_service.errors.exceptions import Forbidden, HostRefused, RateLimited, Unauthorized
 from aucstream_service.http.request_context import RequestContext, key_refused
 from aucstream_service.settings import Settings
-from aucstream_service.storage.api_keys import Keyring, Role
+from aucstream_service.storage.api_keys import Key, Keyring, Role
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/livez", "/healthz", "/readyz"})
 LIFE = frozenset({"rename", "reset-evaluation", "rollback"})  # POSTs that change a model, as PUT, PATCH and DELETE do
 OPEN_FOLDER = "/static/"
+MODELS = "/v1/models/"
 KEPT_HOSTS = 256  # checked values of Host that are remembered
 
 SCHEMES: dict[str, Any] = {
@@ -46,6 +49,36 @@ def role_needed(method: str, path: str) -> Role | None:
     return Role.ADMIN
 
 
+class Bucket:
+    """A token bucket.
+
+    Parameters
+    ----------
+    rate : float
+        Tokens a second.
+    burst : int, optional
+        Tokens at most; default: those of a second, 1 at least.
+    """
+
+    __slots__ = ("_at", "_most", "rate", "tokens")
+
+    def __init__(self, rate: float, burst: int | None = None) -> None:
+        self.rate = rate
+        self._most = max(1.0, rate) if burst is None else float(burst)
+        self.tokens = self._most
+        self._at = time.monotonic()
+
+    def spend(self) -> float:
+        """Take a token; return 0, or the seconds until there is one."""
+        now = time.monotonic()
+        self.tokens = min(self._most, self.tokens + (now - self._at) * self.rate)
+        self._at = now
+        if self.tokens < 1.0:
+            return (1.0 - self.tokens) / self.rate
+        self.tokens -= 1.0
+        return 0.0
+
+
 class Admission:
     """Checks the head of a request."""
 
@@ -55,9 +88,10 @@ class Admission:
         self._any = "*" in settings.allowed_hosts
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         self._good: set[bytes] = set()
+        self._buckets: dict[str, Bucket] = {}  # by the id of a key that has a rate
 
     def admit(self, context: RequestContext) -> None:
-        """Set the role of a request, or raise HostRefused, Unauthorized, Forbidden."""
+        """Set the key of a request, or raise HostRefused, Unauthorized, Forbidden; its rate is looked at by `spend`."""
         keyed = self._keyring.needed
         if not (self._any or (keyed and not self._listed)):
             for host in context.hosts:
@@ -75,12 +109,33 @@ class Admission:
                 "an API key, as `Authorization: Bearer KEY` or `X-API-Key: KEY`",
                 headers={"WWW-Authenticate": 'Bearer realm="aucstream"'},
             )
-        role = self._keyring.role_of(text)
-        if role is None:
+        key = self._keyring.key_of(text)
+        if key is None:
             raise key_refused()
-        context.role = role
+        context.entry = key
         context.knows = self._keyring.knows
         require(context, needed)
+        if key.models is not None:
+            _require_model(key, context.path)
+
+    def spend(self, context: RequestContext) -> None:
+        """Count a request against the rate of its key, or raise RateLimited."""
+        key = context.entry
+        if key is None or key.rate is None:
+            return
+        bucket = self._buckets.get(key.id)
+        if bucket is None or bucket.rate != key.rate:
+            bucket = self._buckets[key.id] = Bucket(key.rate, key.burst)
+        seconds = bucket.spend()
+        if seconds > 0.0:
+            after = str(max(1, math.ceil(seconds)))
+            raise RateLimited("key", f"at most {key.rate:g} requests a second", headers={"Retry-After": after})
+
+    def restore(self, context: RequestContext) -> None:
+        """Take back what `spend` counted: the request is served, and counted, elsewhere."""
+        bucket = None if context.entry is None else self._buckets.get(context.entry.id)
+        if bucket is not None:
+            bucket.tokens += 1.0
 
     def _check_host(self, host: bytes) -> None:
         name = _name_of(host.decode("latin-1")).lower()
@@ -92,6 +147,17 @@ class Admission:
             )
         if len(self._good) < KEPT_HOSTS:
             self._good.add(host)
+
+
+def _require_model(key: Key, path: str) -> None:
+    """Raise Forbidden if a path is of another model than a key may be used for, or of none; the list is filtered."""
+    name = path[len(MODELS) :].partition("/")[0] if path.startswith(MODELS) else ""
+    if path != "/v1/models" and not key.may_use(name):
+        raise Forbidden(
+            "key",
+            "one that may be used for this model" if name else "one that is not for single models",
+            headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="insufficient_scope"'},
+        )
 
 
 def require(context: RequestContext, needed: Role) -> None:

@@ -22,7 +22,7 @@ from aucstream_service.errors.exceptions import (
     UnsupportedMedia,
 )
 from aucstream_service.http.inflate import ENCODINGS, Inflater
-from aucstream_service.storage.api_keys import Role
+from aucstream_service.storage.api_keys import Key, Role
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -99,7 +99,7 @@ def key_refused() -> Unauthorized:
     """Return the error of a key that is not good, or not any more."""
     return Unauthorized(
         "key",
-        "a key that is known and was not revoked",
+        "a key that is known, was not revoked and has not expired",
         headers={"WWW-Authenticate": 'Bearer realm="aucstream", error="invalid_token"'},
     )
 
@@ -122,7 +122,7 @@ class RequestContext:
     content_length: int | None = None
     authorization: bytes | None = None
     api_key: bytes | None = None
-    role: Role | None = None  # of the key that was shown; None where no key is needed
+    entry: Key | None = None  # the key that was shown; None where no key is needed
     knows: Callable[[bytes], bool] | None = None  # what tells whether that key is still good
     query = b""
     wire: DirectConnection | None = None
@@ -182,6 +182,15 @@ class RequestContext:
     def headers(self) -> list[Header]:
         """The headers that every answer has."""
         return [(b"x-request-id", self.request_id), (b"traceparent", self.traceparent), *self._fixed]
+
+    @property
+    def role(self) -> Role | None:
+        """The role of the key that was shown; None where no key is needed."""
+        return None if self.entry is None else self.entry.role
+
+    def may_use(self, model: str) -> bool:
+        """Return whether the key that was shown is one for a model of this name."""
+        return self.entry is None or self.entry.may_use(model)
 
     @property
     def trace_id(self) -> bytes:

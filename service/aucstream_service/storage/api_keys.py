@@ -1,6 +1,8 @@
 """API keys: made, listed and revoked by command, looked up by the service in the file as it is now.
 
 DIR/keys.json (0600)   {"format": 1, "keys": [{"id", "name", "role", "created_at", "sha256"}]}
+                       format 2, where a key has limits: also "models", "expires_at", "rate", "burst", null without
+                       (a version that does not know them must not take such a key for one without)
 
 A key is `auc_<id>_<secret>` and is shown once; the file keeps its SHA-256. The secret is 256 random
 bits, not a word that a person chose: there is nothing to guess, so a slow hash would protect nothing
@@ -18,17 +20,19 @@ import base64
 import contextlib
 import enum
 import fcntl
+import fnmatch
 import hashlib
 import hmac
 import json
 import logging
+import math
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aucstream.errors import AucstreamError
 from aucstream_service.errors.exceptions import StartRefused
@@ -36,6 +40,7 @@ from aucstream_service.errors.exceptions import StartRefused
 log = logging.getLogger("aucstream")
 
 FORMAT = 1
+LIMITS_FORMAT = 2
 PREFIX = "auc_"
 ID_BYTES = 5  # 8 letters of base32
 SECRET_BYTES = 32
@@ -59,6 +64,24 @@ class Key(NamedTuple):
     role: Role
     created_at: str
     sha256: str
+    models: tuple[str, ...] | None = None  # patterns (shell globs) of the models it may be used for; None: all
+    expires_at: str | None = None  # RFC 3339; None: never
+    rate: float | None = None  # requests a second; None: any
+    burst: int | None = None  # requests at once; None: those of a second, 1 at least
+
+    @property
+    def limited(self) -> bool:
+        """Whether a version that knows roles alone would take it for more than it is."""
+        return (self.models, self.expires_at, self.rate) != (None, None, None)
+
+    @property
+    def expiry(self) -> float:
+        """When it expires, in seconds since 1970."""
+        return math.inf if self.expires_at is None else datetime.fromisoformat(self.expires_at).timestamp()
+
+    def may_use(self, model: str) -> bool:
+        """Return whether it is a key for a model of this name."""
+        return self.models is None or any(fnmatch.fnmatchcase(model, pattern) for pattern in self.models)
 
 
 class BadKeys(AucstreamError):
@@ -68,12 +91,40 @@ class BadKeys(AucstreamError):
 # ---- the file ---------------------------------------------------------------------------------
 
 
-def create(path: Path, role: Role, name: str) -> tuple[Key, str]:
-    """Make a key; return it and the text that is shown once."""
+def create(
+    path: Path,
+    role: Role,
+    name: str,
+    *,
+    models: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    rate: float | None = None,
+    burst: int | None = None,
+) -> tuple[Key, str]:
+    """Make a key; return it and the text that is shown once.
+
+    Parameters
+    ----------
+    path : Path
+        The file of keys.
+    role : Role
+    name : str
+        What it is for.
+    models : sequence of str, optional
+        Patterns (shell globs) of the models that it may be used for; default: all.
+    expires_at : datetime, optional
+        With a time zone. Default: never.
+    rate : float, optional
+        Requests a second, above 0; default: any.
+    burst : int, optional
+        Requests at once, 1 or more; default: those of a second, 1 at least.
+    """
     id_ = _base32(ID_BYTES)
     text = f"{PREFIX}{id_}_{_base32(SECRET_BYTES)}"
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    key = Key(id_, name, role, now, hashlib.sha256(text.encode()).hexdigest())
+    now = _rfc3339(datetime.now(UTC))
+    expires = None if expires_at is None else _rfc3339(expires_at)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    key = Key(id_, name, role, now, digest, None if models is None else tuple(models), expires, rate, burst)
     with _writing(path):
         _write(path, [*read(path), key])
     return key, text
@@ -101,8 +152,8 @@ def read(path: Path) -> list[Key]:
     except ValueError as error:
         raise BadKeys("keys", f"JSON in {path}") from error
     try:
-        if document["format"] != FORMAT:
-            raise BadKeys("keys", f"format {FORMAT} in {path}", document["format"])
+        if document["format"] not in (FORMAT, LIMITS_FORMAT):
+            raise BadKeys("keys", f"format {FORMAT} or {LIMITS_FORMAT} in {path}", document["format"])
         return [
             Key(
                 str(entry["id"]),
@@ -110,15 +161,42 @@ def read(path: Path) -> list[Key]:
                 Role[entry["role"].upper()],
                 str(entry["created_at"]),
                 str(entry["sha256"]),
+                *_limits_of(entry),
             )
             for entry in document["keys"]
         ]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadKeys("keys", f"a file made by `aucstream keys` at {path}") from error
 
 
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _limits_of(entry: dict[str, Any]) -> tuple[tuple[str, ...] | None, str | None, float | None, int | None]:
+    models, expires_at = entry.get("models"), entry.get("expires_at")
+    rate, burst = entry.get("rate"), entry.get("burst")
+    if expires_at is not None:
+        datetime.fromisoformat(expires_at)
+    return (
+        None if models is None else tuple(map(str, models)),
+        expires_at,
+        None if rate is None else float(rate),
+        None if burst is None else int(burst),
+    )
+
+
+def _entry_of(key: Key) -> dict[str, Any]:
+    entry = {**key._asdict(), "role": key.role.name.lower()}
+    if not key.limited:
+        for name in ("models", "expires_at", "rate", "burst"):
+            del entry[name]
+    return entry
+
+
 def _write(path: Path, keys: list[Key]) -> None:
-    document = {"format": FORMAT, "keys": [{**key._asdict(), "role": key.role.name.lower()} for key in keys]}
+    version = LIMITS_FORMAT if any(key.limited for key in keys) else FORMAT
+    document = {"format": version, "keys": list(map(_entry_of, keys))}
     temporary = path.with_suffix(".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
@@ -157,6 +235,7 @@ def _base32(size: int) -> str:
 # ---- the service's look-up --------------------------------------------------------------------
 
 Stamp = tuple[int, int, int]
+OWN = Key("own", "the operator's own", Role.ADMIN, "", "")
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
@@ -177,6 +256,7 @@ class Keyring:
         self._path = path
         self._own = None if own is None else hashlib.sha256(own.encode()).hexdigest()
         self._keys: dict[str, Key] = {}
+        self._expiries: dict[str, float] = {}
         self._stamp: Stamp | None = None
         self._rest = rest
         self._next_look = 0.0
@@ -198,17 +278,19 @@ class Keyring:
     def knows(self, text: bytes) -> bool:
         """Return whether a key is good now."""
         self._refresh()
-        return self.role_of(text) is not None
+        return self.key_of(text) is not None
 
-    def role_of(self, text: bytes) -> Role | None:
-        """Return the role of a key, None for one that was unknown or revoked when `needed` last looked."""
+    def key_of(self, text: bytes) -> Key | None:
+        """Return a key; None for one that has expired, or was unknown or revoked when `needed` last looked."""
         digest = hashlib.sha256(text).hexdigest()
         if self._own is not None and hmac.compare_digest(digest, self._own):
-            return Role.ADMIN
+            return OWN
         end = len(PREFIX) + 8
         key = self._keys.get(text[len(PREFIX) : end].decode("latin-1"))
         same = hmac.compare_digest(digest, _NOBODY if key is None else key.sha256)
-        return key.role if key is not None and same else None
+        if key is None or not same or time.time() >= self._expiries[key.id]:
+            return None
+        return key
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -230,6 +312,7 @@ class Keyring:
         self._needed = True
         try:
             self._keys = {key.id: key for key in read(self._path)}
+            self._expiries = {key.id: key.expiry for key in self._keys.values()}
         except BadKeys as error:
             self._refuse_all(stamp, error.message)
             return

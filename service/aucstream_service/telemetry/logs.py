@@ -195,6 +195,7 @@ class Ended(msgspec.Struct, gc=False):
     bytes_out: int
     model: str | None
     rows: int
+    key: str | None  # id of the key, never the key
 
     def line(self) -> Request:
         """Return the line."""
@@ -210,6 +211,7 @@ class Ended(msgspec.Struct, gc=False):
             self.bytes_out,
             self.model,
             self.rows,
+            self.key,
         )
 
 
@@ -227,6 +229,7 @@ class Request(msgspec.Struct, gc=False):
     bytes_out: int
     model: str | None
     rows: int
+    key: str | None = None
     level: str = "info"
     logger: str = "aucstream.access"
 
@@ -252,7 +255,7 @@ def _as_text(lines: list[Line]) -> str:
 def _text_of(line: Request) -> str:
     return (
         f"{line.time} INFO {line.logger}: {line.method} {line.route} {line.status or '-'} {line.seconds:.6f} s "
-        f"in={line.bytes_in} out={line.bytes_out} model={line.model or '-'} rows={line.rows} "
+        f"in={line.bytes_in} out={line.bytes_out} model={line.model or '-'} rows={line.rows} key={line.key or '-'} "
         f"request_id={line.request_id} trace_id={line.trace_id}\n"
     )
 

@@ -11,14 +11,16 @@ import subprocess
 import threading
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from aucstream_service.storage import api_keys
 from aucstream_service.telemetry.logs import COLLECT_SECONDS, MOST_LINES, Sink, logging_to
-from tests.service.running import NDJSON, ROOT, Calls, Running
+from tests.service.running import NDJSON, ROOT, Calls, Direct, Running
 from tests.service.stream import lines, rows
 
 OPEN = {"Accept": "application/openmetrics-text; version=1.0.0"}
@@ -185,6 +187,7 @@ def test_a_request_is_one_json_line_without_what_it_carried(service: Running, mo
         "bytes_out": len(answer.content),
         "model": model,
         "rows": 3,
+        "key": None,
     }
     for path in ("/v1/models/name-secret", "/v1/models/%22%0A/evaluation", f"/v1/models/{model}", "/path-secret"):
         service.http.get(path, headers={"X-Request-ID": "reads"})
@@ -197,6 +200,48 @@ def test_a_request_is_one_json_line_without_what_it_carried(service: Running, mo
         ("unmatched", None, 404),
     ]
     assert "secret" not in service.log
+
+
+def test_the_access_log_has_the_id_of_the_key_and_is_sampled(data_dir: Path) -> None:
+    key, text = api_keys.create(data_dir / "keys.json", api_keys.Role.ADMIN, "mine")
+    service = Running(data_dir, wait=False, access_log_share=0.25)
+    service.http.headers["Authorization"] = f"Bearer {text}"
+    service.wait_ready()
+    service.create("m")
+    for number in range(200):
+        trace = {"traceparent": f"00-{number + 1:024x}{number * 21_474_836:08x}-00f067aa0ba902b7-01"}
+        service.http.get("/v1/models/m", headers={**trace, "X-Request-ID": f"served-{number}"})
+        service.http.get("/v1/models/none", headers={**trace, "X-Request-ID": f"refused-{number}"})
+    service.http.get("/v1/models/none", headers={"X-Request-ID": "last"})
+    entries(service, "last")
+    found = [json.loads(line) for line in service.log.splitlines() if '"route"' in line]
+    served = [entry for entry in found if entry["request_id"].startswith("served-")]
+    assert [entry["request_id"] for entry in served] == [f"served-{number}" for number in range(51)]
+    assert sum(entry["request_id"].startswith("refused-") for entry in found) == 200
+    assert {entry["key"] for entry in served} == {key.id}
+    assert text[13:] not in service.log
+    assert 'aucstream_http_requests_total{method="GET",route="/v1/models/{name}",status="2xx"} 200.0' in (
+        service.http.get("/metrics").text
+    )
+    assert service.stop() == 0
+
+
+def test_models_with_metrics_of_their_own_are_chosen(data_dir: Path) -> None:
+    def named(service: Direct) -> set[str]:
+        return set(re.findall(r'aucstream_model_seq\{model="([^"]+)"\}', service.http.get("/metrics").text))
+
+    service = Direct(data_dir, metrics_models="shop-*,one")
+    for name in ("shop-a", "shop-b", "one", "two"):
+        service.create(name)
+    text = service.http.get("/metrics").text
+    assert named(service) == {"shop-a", "shop-b", "one"}
+    assert 'model="two"' not in text
+    assert "aucstream_models 4.0" in text
+    assert "aucstream_models_hidden 1.0" in text
+    service.stop()
+    service = Direct(data_dir, max_metrics_models=2)
+    assert named(service) == {"one", "shop-a"}
+    service.stop()
 
 
 def test_errors_are_logged_by_type_and_place_in_both_formats() -> None:

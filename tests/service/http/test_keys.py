@@ -265,10 +265,139 @@ def test_a_stream_ends_when_its_key_is_revoked(keyed: Keyed, call: str, goes_on:
         assert before <= described["seq"]
 
 
+# ---- what a key is limited to --------------------------------------------------------------------
+
+
+def made(keyed: Keyed, *options: str) -> str:
+    """Return a key that the command line has made."""
+    made_ = CliRunner().invoke(commands, ["keys", "create", "--data-dir", str(keyed.file.parent), *options])
+    assert made_.exit_code == 0, made_.output
+    return made_.stdout.strip()
+
+
+def test_a_key_for_single_models_opens_no_other(keyed: Keyed) -> None:
+    for name in ("shop-a", "shop-b", "other"):
+        assert keyed.create(name).status_code == 201
+    text = made(keyed, "--role", "admin", "--models", "shop-*", "--models", "one")
+    for call, body in (("learn-one", LEARN), ("predict-one", FEATURES), ("learn-many", [LEARN])):
+        assert keyed.asked("POST", f"/v1/models/shop-a/{call}", text, body).status_code == 200
+        for name in ("other", "none", "shop", "shop-a%2Fx/../other"):
+            refused = keyed.asked("POST", f"/v1/models/{name}/{call}", text, body)
+            assert refused.status_code in (403, 404)
+            if name in ("other", "none", "shop"):
+                problem(refused, 403, "forbidden")
+    assert keyed.asked("PUT", "/v1/models/one", text, {"algorithm": "solam"}).status_code == 201
+    for method, path in (
+        *(("GET", f"/v1/models/other{call}") for call in ("", "/evaluation", "/snapshot", "/events", "/weights")),
+        *(("PUT", "/v1/models/new"), ("DELETE", "/v1/models/other"), ("GET", "/metrics"), ("GET", "/no-such-path")),
+        ("GET", "/v1/models/"),
+    ):
+        problem(keyed.asked(method, path, text, {} if method == "PUT" else None), 403, "forbidden")
+    listed = keyed.asked("GET", "/v1/models?limit=1", text).json()
+    assert [model["name"] for model in listed["models"]] == ["one"]
+    rest = keyed.asked("GET", f"/v1/models?cursor={listed['next']}", text).json()
+    assert ([model["name"] for model in rest["models"]], rest["next"]) == (["shop-a", "shop-b"], None)
+    assert keyed.asked("DELETE", "/v1/models/one", text).status_code == 204
+    assert keyed.asked("GET", "/livez", text).status_code == 200
+
+
+def test_a_key_expires(keyed: Keyed) -> None:
+    text = made(keyed, "--role", "write", "--expires", "2s")
+    lasting = made(keyed, "--role", "write", "--expires", "2h")
+    assert keyed.asked("POST", "/v1/models/m/learn-one", text, LEARN).status_code == 200
+    with socket.create_connection(("127.0.0.1", keyed.port)) as connection:
+        connection.settimeout(20)
+        connection.sendall(
+            f"POST /v1/models/m/learn-many HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {text}\r\n"
+            "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+            '1f\r\n{"features":{"a":1},"label":1}\n\r\n'.encode()
+        )
+        began = time.monotonic()
+        answer = connection.recv(65_536)  # an open stream ends by itself
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert time.monotonic() - began < 4
+    refused = keyed.asked("POST", "/v1/models/m/learn-one", text, LEARN)
+    assert "has not expired" in problem(refused, 401, "unauthorized")["detail"]
+    assert keyed.asked("POST", "/v1/models/m/learn-one", lasting, LEARN).status_code == 200
+    listed = CliRunner().invoke(commands, ["keys", "list", "--data-dir", str(keyed.file.parent)]).stdout
+    assert "(expired)" in next(line for line in listed.splitlines() if line.startswith(text[4:12]))
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m/predict-one", "/v1/models/m/predict-many"])
+@pytest.mark.parametrize("parts", [1, 2])  # a small body is served past ASGI where it comes at once
+def test_a_key_has_a_rate(keyed: Keyed, path: str, parts: int) -> None:
+    text = made(keyed, "--rate", "5", "--burst", "10")
+    other = made(keyed, "--rate", "5", "--burst", "10")
+    body = json.dumps([FEATURES] if path.endswith("many") else FEATURES).encode()
+    statuses = []
+    with socket.create_connection(("127.0.0.1", keyed.port)) as connection:
+        connection.settimeout(20)
+        began = time.monotonic()
+        for _ in range(15):
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {text}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            if parts == 1:
+                connection.sendall(head.encode() + body)
+            else:
+                connection.sendall(head.encode())
+                time.sleep(0.002)
+                connection.sendall(body)
+            answer = connection.recv(65_536)
+            statuses.append(int(answer[9:12]))
+            if statuses[-1] == 429:
+                assert b"retry-after: 1" in answer
+                assert b"urn:aucstream:problem:rate-limited" in answer
+                if b"connection: close" in answer:  # the body had not come
+                    break
+        seconds = time.monotonic() - began
+    served = statuses.count(200)
+    assert set(statuses) == {200, 429}
+    assert 10 <= served <= 10 + 5 * seconds + 1
+    assert keyed.asked("GET", "/v1/models", other).status_code == 200  # each key has its own
+    assert keyed.asked("GET", "/livez", text).status_code == 200
+    time.sleep(0.5)
+    assert keyed.asked("GET", "/v1/models", text).status_code == 200
+
+
+def test_keys_without_limits_are_written_as_before_and_old_files_open(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "keys.json"
+    key, text = keys.create(file, Role.WRITE, "old")
+    document = json.loads(file.read_text())
+    assert document["format"] == 1
+    assert sorted(document["keys"][0]) == ["created_at", "id", "name", "role", "sha256"]
+    limited, _ = keys.create(file, Role.READ, "new", models=["a*"], rate=2.5)
+    document = json.loads(file.read_text())
+    assert document["format"] == 2  # a version that does not know limits refuses all rather than to take it for more
+    assert keys.read(file) == [key, limited]
+    found = Keyring(file)
+    assert found.needed
+    assert found.key_of(text.encode()) == key
+    keys.revoke(file, limited.id)
+    assert json.loads(file.read_text())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--rate", "0"), "--rate: expected a finite number > 0"),
+        (("--rate", "nan"), "--rate: expected a finite number > 0"),
+        (("--burst", "3"), "--burst"),
+        (("--models", "a/b"), "--models"),
+        (("--expires", "soon"), "--expires: expected a time to live"),
+        (("--expires", "2030-01-31T12:00:00"), "with its zone"),
+        (("--expires", "2001-01-31T12:00:00Z"), "to come"),
+    ],
+)
+def test_limits_that_are_none_are_refused(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    found = CliRunner().invoke(commands, ["keys", "create", "--data-dir", str(tmp_path / "data"), *options])
+    assert found.exit_code != 0
+    assert told in f"{found.exception}{found.output}"
+    assert not (tmp_path / "data" / "keys.json").exists()
+
+
 def test_a_damaged_file_accepts_no_key_and_says_so(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:
     good = keyed.file.read_bytes()
     try:
-        for bad in (b"", b"{}", b'{"format":2,"keys":[]}', b'{"format":1,"keys":[{"id":"x"}]}', b"[1]"):
+        for bad in (b"", b"{}", b'{"format":3,"keys":[]}', b'{"format":1,"keys":[{"id":"x"}]}', b"[1]"):
             keyed.file.write_bytes(bad)
             with caplog.at_level(logging.ERROR, "aucstream"):
                 problem(keyed.asked("GET", "/v1/models", keyed.keys[Role.READ]), 401, "unauthorized")
@@ -303,10 +432,11 @@ def test_without_its_last_key_a_service_stays_shut(tmp_path: Path) -> None:
     assert not ring.needed
     key, text = keys.create(file, Role.ADMIN, "")
     assert ring.needed
-    assert ring.role_of(text.encode()) is Role.ADMIN
+    found = ring.key_of(text.encode())
+    assert found is not None and found.role is Role.ADMIN
     keys.revoke(file, key.id)
     assert ring.needed
-    assert ring.role_of(text.encode()) is None
+    assert ring.key_of(text.encode()) is None
     assert Keyring(file).needed  # the empty file still says that keys are needed
     file.unlink()
     assert ring.needed

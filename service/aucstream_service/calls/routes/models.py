@@ -137,13 +137,15 @@ def models_router(host: ModelHost) -> APIRouter:
 
     @router.get("/v1/models", **operation("List models by name", {200: ("A page", Models)}))
     async def list_models(
+        request: Request,
         limit: Annotated[int, Query(ge=1, le=1000, description="models on a page")] = 100,
         cursor: Annotated[str | None, Query(max_length=128, description="`next` of the page before")] = None,
     ) -> Response:
         if not host.ready:
             raise host.not_ready()
         after = "" if cursor is None else name_before(cursor)
-        names = sorted(name for name in host.models if name > after)
+        may_use = context_of(request.scope).may_use
+        names = sorted(name for name in host.models if name > after and may_use(name))
         page = Models(
             tuple(description_of(host.models[name]) for name in names[:limit]),
             cursor_after(names[limit - 1]) if len(names) > limit else None,
