@@ -312,6 +312,11 @@ class Engine(Exclusive):
             weights = np.ones(len(rows))
         return named_block(encoder, entries, signs, weights)
 
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether a name keeps its column for good; else no block of `block_of` may be learned, or be scored later."""
+        return not self._encoder.selects
+
     def learn_block(self, block: Block) -> Floats:
         """Learn rows made by `block_of`; return the score (n,) before each update."""
         return self._model._learn(block)

@@ -249,7 +249,8 @@ class Model:
 
         A block that was made before a rollback has the columns of then: it is made anew.
         """
-        if rows.block is None or (rows.pipeline is not None and rows.pipeline is not self.pipeline):
+        other = rows.pipeline is not None and rows.pipeline is not self.pipeline
+        if rows.block is None or other or not self.pipeline.engine.keeps_columns:
             weights = None if rows.weights is None else np.asarray(rows.weights)
             rows.block, rows.pipeline = self.pipeline.engine.block_of(rows.features, signs, weights), self.pipeline
             if rows.block is None:

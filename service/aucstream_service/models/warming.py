@@ -75,7 +75,7 @@ def check_params(spec: ModelSpec) -> None:
                 tokens = [name]
             elif where in ("Vocabulary", "Hashing"):
                 tokens = ["encoder", name]
-            elif where in ("encoder", "map"):
+            elif where in ("encoder", "map", "columns"):
                 tokens = [where, name or got]
             else:
                 is_members = spec.algorithm == "auto" and where != "Auto"
