@@ -4,14 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast, get_args
 
+from aucstream.cli.options import check_numbers
 from aucstream.constraints import Rule, rules_of
 from aucstream.errors import InvalidParams
+from aucstream.features.encoding.turnover import Eviction
 from aucstream.features.maps.maps import map_class
 from aucstream.features.scaling.scalers import OFFERED, is_scaling
-from aucstream.pipeline import Pipeline, PipelineSpec
+from aucstream.pipeline import ColumnsSpec, Pipeline, PipelineSpec
 from aucstream.registry import LEARNERS, learner_class
+
+EVICTIONS: tuple[str, ...] = get_args(Eviction)
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyChoice:
+    """Which names have columns.
+
+    Attributes
+    ----------
+    encoder : dict
+        As in a spec.
+    columns : ColumnsSpec
+    """
+
+    encoder: dict[str, Any]
+    columns: ColumnsSpec
+
+
+def vocabulary_choice(capacity: int, min_count: int, eviction: str) -> VocabularyChoice:
+    """Return what `--capacity`, `--min-count` and `--eviction` name.
+
+    Parameters
+    ----------
+    capacity, min_count : int
+        Values of the options, 1 or more.
+    eviction : str
+        Value of the option.
+
+    Returns
+    -------
+    VocabularyChoice
+
+    Raises
+    ------
+    InvalidParams
+        A value is out of its range.
+    """
+    check_numbers(capacity=capacity, min_count=min_count)
+    if eviction not in EVICTIONS:
+        raise InvalidParams("--eviction", " | ".join(map(repr, EVICTIONS)), eviction)
+    columns = ColumnsSpec(min_count=min_count, eviction=cast("Eviction", eviction))
+    return VocabularyChoice({"kind": "vocabulary", "capacity": capacity}, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +80,9 @@ class ModelChoice:
         items = ",".join(f"{param}={value}" for param, value in self.params.items())
         return f"{self.name}:{items}" if items else self.name
 
-    def pipeline(self, scale: str, seed: int, map_spec: dict[str, Any] | None = None) -> Pipeline:
+    def pipeline(
+        self, scale: str, seed: int, map_spec: dict[str, Any] | None = None, vocabulary: VocabularyChoice | None = None
+    ) -> Pipeline:
         """Return a new pipeline of this model.
 
         Parameters
@@ -46,6 +93,8 @@ class ModelChoice:
             Seed of the learner, 0 or more.
         map_spec : dict, optional
             Specification of the feature map; None: no map.
+        vocabulary : VocabularyChoice, optional
+            Which names have columns; None: the default.
 
         Returns
         -------
@@ -58,9 +107,10 @@ class ModelChoice:
         """
         if not is_scaling(scale):
             raise InvalidParams("--scale", f"{' | '.join(OFFERED)} (one that forgets: standard@3000+bounded)", scale)
-        return Pipeline.from_spec(
-            PipelineSpec(algorithm=self.name, params=dict(self.params), scaler=scale, map=map_spec, seed=seed)
-        )
+        spec = PipelineSpec(algorithm=self.name, params=dict(self.params), scaler=scale, map=map_spec, seed=seed)
+        if vocabulary is not None:
+            spec = spec.model_copy(update={"encoder": vocabulary.encoder, "columns": vocabulary.columns})
+        return Pipeline.from_spec(spec)
 
 
 def model_choices(texts: Sequence[str]) -> list[ModelChoice]:

@@ -11,17 +11,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from aucstream.cli.choices import map_spec, model_choices
+from aucstream.cli.choices import map_spec, model_choices, vocabulary_choice
 from aucstream.cli.extras import require_extra
 from aucstream.cli.fsck import fsck
 from aucstream.cli.keys import keys
 from aucstream.cli.options import (
     DEFAULT_MODEL,
+    Capacity,
     Data,
     Delimiter,
+    EvictionChoice,
     Format,
     Label,
     Map,
+    MinCount,
     Model,
     Models,
     Passes,
@@ -47,6 +50,7 @@ from aucstream.cli.results import auc_text, remarks, result_object, results_tabl
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.evaluate import Comparison
+from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.version import __version__
@@ -97,6 +101,9 @@ def evaluate(
     test: Annotated[str | None, typer.Option(help="Held-out file, scored after the last row of DATA")] = None,
     scale: Scale = "auto",
     map_: Map = None,
+    capacity: Capacity = DEFAULT_CAPACITY,
+    min_count: MinCount = 1,
+    eviction: EvictionChoice = "none",
     shuffle: Shuffle = False,
     passes: Passes = 1,
     window: Annotated[
@@ -117,7 +124,9 @@ def evaluate(
     check_numbers(passes=passes, window=window, seed=seed)
     choices = model_choices(model)
     spec = map_spec(map_)
-    comparison = Comparison([choice.pipeline(scale, seed, spec) for choice in choices], window=window)
+    vocabulary = vocabulary_choice(capacity, min_count, eviction)
+    pipelines = [choice.pipeline(scale, seed, spec, vocabulary) for choice in choices]
+    comparison = Comparison(pipelines, window=window)
     options = ReadOptions(label, positive, delimiter, format)
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
@@ -143,6 +152,9 @@ def train(
     model: Model = [DEFAULT_MODEL],  # noqa: B006
     scale: Scale = "auto",
     map_: Map = None,
+    capacity: Capacity = DEFAULT_CAPACITY,
+    min_count: MinCount = 1,
+    eviction: EvictionChoice = "none",
     shuffle: Shuffle = False,
     passes: Passes = 1,
     seed: Seed = 0,
@@ -160,7 +172,7 @@ def train(
         raise InvalidParams("--model", "one algorithm", model[0] if len(model) == 1 else model)
     check_output(out)
     spec = map_spec(map_)
-    comparison = Comparison([choices[0].pipeline(scale, seed, spec)])
+    comparison = Comparison([choices[0].pipeline(scale, seed, spec, vocabulary_choice(capacity, min_count, eviction))])
     options = ReadOptions(label, positive, delimiter, format)
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)

@@ -42,6 +42,16 @@ Map = Annotated[
         "scores are 0 until its warm-up (1000 rows by default) is over, at the end of DATA at the latest",
     ),
 ]
+Capacity = Annotated[int, typer.Option(help="Most names that the vocabulary holds at once, 1 or more")]
+MinCount = Annotated[int, typer.Option(help="Rows in which a name has to be seen before it counts, 1 or more")]
+EvictionChoice = Annotated[
+    str,
+    typer.Option(
+        "--eviction",
+        help="What a new name does when the vocabulary is full: none: it is left out; "
+        "least-recent: it takes the place of the name that was least recently seen",
+    ),
+]
 Label = Annotated[str | None, typer.Option(help="Label column of a table")]
 Positive = Annotated[str | None, typer.Option(help="Text of a positive label; needed where labels are words")]
 Delimiter = Annotated[
@@ -90,7 +100,7 @@ def check_numbers(**options: int | None) -> None:
     for name, value in options.items():
         least = 0 if name == "seed" else 1
         if value is not None and value < least:
-            raise InvalidParams(f"--{name}", f"a whole number >= {least}", value)
+            raise InvalidParams(f"--{name.replace('_', '-')}", f"a whole number >= {least}", value)
 
 
 def check_output(path: Path) -> None:

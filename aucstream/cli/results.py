@@ -16,6 +16,7 @@ from aucstream.cli.choices import ModelChoice
 from aucstream.constraints import rules_of
 from aucstream.evaluate import Progress as Run
 from aucstream.features.maps.maps import map_class
+from aucstream.pipeline import Pipeline
 from aucstream.registry import learner_class
 
 CLASS_ROWS = 10  # rows of each class from which on their order is judged
@@ -151,7 +152,7 @@ def remarks(
     """Return a sentence for each thing that the numbers alone hide.
 
     These are: a model that refused the data, data of one class, data sorted by class, a test file of one class, a map's
-    warm-up.
+    warm-up, names that there was no room for.
 
     Parameters
     ----------
@@ -185,4 +186,9 @@ def remarks(
     if map_spec is not None and rows:
         warmup = min(map_spec.get("warmup", map_class(map_spec["kind"], "--map").warmup), rows)
         sentences.append(f"the first {warmup} rows, the map's warm-up, are scored 0 and count in the progressive AUC")
+    for choice, run in zip(choices, runs, strict=True):
+        usage = run.model.usage if isinstance(run.model, Pipeline) else None
+        if usage is not None and usage.names_dropped and run.refused is None:
+            room = "--capacity or --eviction least-recent makes room"
+            sentences.append(f"{choice.label} left out {usage.names_dropped} names beyond {usage.capacity}: {room}")
     return sentences
