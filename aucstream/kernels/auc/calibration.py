@@ -98,9 +98,14 @@ def calibrate(ledger, score, y, weight):
 
 @jit
 def shift_calibration(ledger, shift):
+    """Follow scores that all became `score - shift`, where the calibration has begun; writes ledger."""
+    if ledger[CAL_ON] != 0.0:
+        shift_line(ledger, shift)
+
+
+@jit
+def shift_line(ledger, shift):
     """Follow scores that all became `score - shift`; writes ledger."""
-    if ledger[CAL_ON] == 0.0:
-        return
     d = shift / math.sqrt(ledger[CAL_RMS2])
     h12, h22 = ledger[CAL_H12], ledger[CAL_H22]
     ledger[CAL_H11] = max(0.0, ledger[CAL_H11] - 2.0 * d * h12 + d * d * h22)

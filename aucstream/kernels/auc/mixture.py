@@ -10,7 +10,16 @@ from __future__ import annotations
 import math
 
 from aucstream.kernels.auc.alarm import HALF_LIFE, KEEP, THRESHOLD, observe_loss, raised
-from aucstream.kernels.auc.calibration import CUT, LEAST_CURVATURE, MEMORY, RIDGE, SLOPE_MAX, SLOPE_MIN, sigmoid
+from aucstream.kernels.auc.calibration import (
+    CUT,
+    LEAST_CURVATURE,
+    MEMORY,
+    RIDGE,
+    SLOPE_MAX,
+    SLOPE_MIN,
+    shift_line,
+    sigmoid,
+)
 from aucstream.kernels.jit import jit
 from aucstream.kernels.ledger import (
     CAL_H11,
@@ -89,7 +98,8 @@ FIXED_SHARE = 1e-3  # of the weight that is spread over all active members at ea
 PRIOR = 20.0  # rows that the calibration's prior stands for
 KEPT = 100  # rows of each class in the reservoir
 NEAR = 200  # rows of each class that new rows are placed against
-PLACED_MEMORY = 2000.0  # rows
+PLACED_MEMORY = 2000.0  # rows of a class, of the members' fading AUC
+LEAD_MEMORY = 500.0  # and of that of the two mixtures
 PLACED_LEAST = 20.0  # rows of each class
 LEAD_FROM, LEAD_TO = 0.001, 0.005  # lead of the local mixture between which its share grows to 1
 GLOBAL_FIRST = 50.0  # placed rows of the rarer class until the global mixture's share has fallen from 1 to 1/2
@@ -103,7 +113,6 @@ FIRST_ALARM = 300.0  # row
 COUNTED = 200.0  # rows after which the intercept alone follows the base rate
 TINY = 1e-12
 LARGEST_SCALED = 30.0
-LEAST_SQUARE = 0.01  # of what is served, which is log odds
 MOST_SEGMENT_WEIGHT = 4.0
 
 
@@ -143,18 +152,19 @@ def calibrated(line, score):
 
 
 @jit
-def observe(line, score, y, weight, rare):
+def observe(line, score, y, weight, served):
     """One Newton step of a calibration on weighted log loss, with a prior and polynomial forgetting; writes line.
 
-    The intercept holds the log odds of the base rate, which is a count for the first rows. Where `rare` is 1, the count
-    alone moves it until both classes were seen, the least curvature is no larger than the share of the rarer class, and
-    the memory is longer by as much: with the usual one, a class of 1e-5 needs 2e7 rows to be believed.
+    The intercept holds the log odds of the base rate, which is a count for the first rows. Where `served` is 1, the
+    scores are log odds that have the base rate already: their scale stays, no step is made until both classes were seen, the least curvature is no larger
+    than the share of the rarer class, and the memory is longer by as much: with the usual one, a class of 1e-5 needs
+    2e7 rows to be believed.
     """
     z = scaled(score, line[CAL_RMS2])
     g = sigmoid(line[CAL_SLOPE] * z + line[CAL_INTERCEPT]) - (1.0 if y > 0.0 else 0.0)
     rows = line[CAL_ROWS] + 1.0
     least = LEAST_CURVATURE
-    if rare > 0.0:
+    if served > 0.0:
         rarer = min(line[CAL_POSITIVE], line[CAL_NEGATIVE]) + 1.0
         least = min(least, rarer / (line[CAL_POSITIVE] + line[CAL_NEGATIVE] + 2.0))
     forget = max(1.0 / MEMORY, 2.0 / (rows + PRIOR))
@@ -162,7 +172,8 @@ def observe(line, score, y, weight, rare):
     if line[CAL_RMS2] > 0.0:
         square = min(square, 100.0 * line[CAL_RMS2])
     # scores of 0 before the first other one, as in the warm-up of a map, say nothing of the scale
-    line[CAL_RMS2] += (max(forget, 1.0 / rows) if line[CAL_RMS2] > 0.0 else 1.0) * (square - line[CAL_RMS2])
+    if served == 0.0:
+        line[CAL_RMS2] += (max(forget, 1.0 / rows) if line[CAL_RMS2] > 0.0 else 1.0) * (square - line[CAL_RMS2])
     p = g + (1.0 if y > 0.0 else 0.0)
     curvature = weight * max(p * (1.0 - p), least)
     forget = max(least / LEAST_CURVATURE / MEMORY, 2.0 / (rows + PRIOR))
@@ -178,7 +189,7 @@ def observe(line, score, y, weight, rare):
     if size > 1.0:
         slope_step /= size
         intercept_step /= size
-    one_class = rare > 0.0 and (line[CAL_POSITIVE] == 0.0 or line[CAL_NEGATIVE] == 0.0)
+    one_class = served > 0.0 and (line[CAL_POSITIVE] == 0.0 or line[CAL_NEGATIVE] == 0.0)
     if one_class:
         slope_step = 0.0
         intercept_step = 0.0
@@ -190,7 +201,7 @@ def observe(line, score, y, weight, rare):
     line[CAL_SLOPE] = min(SLOPE_MAX, max(SLOPE_MIN, line[CAL_SLOPE] - slope_step))
     line[CAL_INTERCEPT] = min(50.0, max(-50.0, line[CAL_INTERCEPT] - intercept_step))
     line[CAL_POSITIVE if y > 0.0 else CAL_NEGATIVE] += weight
-    if rows <= COUNTED or one_class:
+    if rows <= COUNTED and served == 0.0:
         line[CAL_INTERCEPT] += base_of(line) - base
 
 
@@ -340,7 +351,7 @@ def _place(recent, scalars, y, local, mean):
     other = 1 - own
     n = int(min(scalars[PLACED_NEGATIVE + other], float(NEAR)))
     if n > 0:
-        rate = max(1.0 / PLACED_MEMORY, 2.0 / (scalars[PLACED_NEGATIVE + own] + 2.0))
+        rate = max(1.0 / LEAD_MEMORY, 2.0 / (scalars[PLACED_NEGATIVE + own] + 2.0))
         a = _placement(recent, 2 * other, n, local)
         b = _placement(recent, 2 * other + 1, n, mean)
         if own == 0:
@@ -461,11 +472,12 @@ def learn_row(
             members[j, LARGER] += (1.0 - BENCH_KEEP) * (larger - members[j, LARGER])
             observe(lines[j], x[j], y, weight, 0.0)
     observe(ledger, score, y, weight, 1.0)
-    ledger[CAL_RMS2] = max(LEAST_SQUARE, ledger[CAL_RMS2])
     if ledger[CAL_POSITIVE] > 0.0 and ledger[CAL_NEGATIVE] > 0.0:
         ledger[CAL_ON] = 1.0
     if min(ledger[CAL_POSITIVE], ledger[CAL_NEGATIVE]) < SETTLED:
-        scalars[START] = base_of(ledger)
+        start = base_of(ledger)
+        shift_line(ledger, start - scalars[START])
+        scalars[START] = start
     ledger[ROWS] += 1.0
     own = 1 if y > 0.0 else 0
     ledger[POSITIVES] += own

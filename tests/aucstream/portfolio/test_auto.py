@@ -86,16 +86,16 @@ def test_equals_the_plain_rule(form):
     np.testing.assert_allclose(scores, plain_scores(X, y, form), rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("rare", [False, True])
+@pytest.mark.parametrize("served", [False, True])
 @pytest.mark.parametrize("positive", [0.01, 0.5])
-def test_a_calibration_equals_the_plain_one(positive, rare):
+def test_a_calibration_equals_the_plain_one(positive, served):
     random = np.random.default_rng(0)
-    line, plain = np.zeros(SIZE), Calibration(rare=rare)
+    line, plain = np.zeros(SIZE), Calibration(served=served)
     kernel.start_calibration(line)
     for _ in range(1500):
         y = 1.0 if random.random() < positive else -1.0
         score = random.normal() + 1.5 * (y > 0.0)
-        kernel.observe(line, score, y, 1.0, float(rare))
+        kernel.observe(line, score, y, 1.0, float(served))
         plain.observe(score, y, 1.0)
         assert kernel.calibrated(line, score) == pytest.approx(plain.line(score), rel=1e-9, abs=1e-9)
 

@@ -31,7 +31,7 @@ class Calibration:
     rows: int = 0
     positives: float = 1.0
     negatives: float = 1.0
-    rare: bool = False  # steps for a class of any rarity
+    served: bool = False  # of scores that have the base rate already, for a class of any rarity
 
     def z(self, s: float) -> float:
         return float(np.clip(s / math.sqrt(self.square) if self.square > 0.0 else s, -8.0, 8.0))
@@ -41,17 +41,18 @@ class Calibration:
         return math.log(self.positives / self.negatives)
 
     def line(self, s: float) -> float:
-        return self.a * self.z(s) + self.b + self.base
+        return self.a * self.z(s) + self.b + (0.0 if self.served else self.base)
 
     def observe(self, s: float, y: float, weight: float) -> None:
         z, p, label = self.z(s), sigmoid(self.line(s)), float(y > 0.0)
         self.rows += 1
         forget = max(1e-4, 2.0 / (self.rows + 20.0))
         rarer = min(self.positives, self.negatives)
-        least = min(0.02, rarer / (self.positives + self.negatives)) if self.rare else 0.02
-        one_class = self.rare and rarer == 1.0
+        least = min(0.02, rarer / (self.positives + self.negatives)) if self.served else 0.02
+        one_class = self.served and rarer == 1.0
         square = min(s * s, 100.0 * self.square) if self.square > 0.0 else s * s
-        self.square += (max(forget, 1.0 / self.rows) if self.square > 0.0 else 1.0) * (square - self.square)
+        if not self.served:
+            self.square += (max(forget, 1.0 / self.rows) if self.square > 0.0 else 1.0) * (square - self.square)
         row = np.array([z, 1.0])
         forget = max(1e-4 * least / 0.02, 2.0 / (self.rows + 20.0))
         self.h = (1.0 - forget) * self.h + weight * max(p * (1.0 - p), least) * np.outer(row, row)
@@ -68,8 +69,15 @@ class Calibration:
             self.positives += weight
         else:
             self.negatives += weight
-        if self.rows > 200 and not one_class:
+        if self.rows > 200 and not self.served:
             self.b -= self.base - before
+
+    def shift(self, by: float) -> None:
+        """All scores became lower by so much."""
+        d = by / math.sqrt(self.square)
+        self.b += self.a * d
+        move = np.array([[1.0, -d], [0.0, 1.0]])
+        self.h = move @ self.h @ move.T
 
 
 @dataclass
@@ -82,7 +90,7 @@ class Auto:
     def __post_init__(self) -> None:
         m = self.m
         self.lines = [Calibration() for _ in range(m)]
-        self.last = Calibration(square=1.0, rare=True)
+        self.last = Calibration(square=1.0, served=True)
         self.theta = np.append(np.full(m, 1.0 / m), 0.0)
         self.covariance = np.eye(m + 1) * 0.03
         self.stacked = 0.5  # weight of the stack in the local mixture
@@ -178,8 +186,8 @@ class Auto:
         for line, v in zip(self.lines, s, strict=True):
             line.observe(v, y, 1.0)
         self.last.observe(served, y, 1.0)
-        self.last.square = max(0.01, self.last.square)
         if min(self.last.positives, self.last.negatives) < 101.0:
+            self.last.shift(self.last.base - self.start)
             self.start = self.last.base
         self.rows += 1
         return served
@@ -200,7 +208,7 @@ class Auto:
     def _place(self, own: int, local: float, mean: float) -> None:
         others = self.recent[1 - own]
         if others:
-            rate = max(1.0 / 2000.0, 2.0 / (self.placed[own] + 2.0))
+            rate = max(1.0 / 500.0, 2.0 / (self.placed[own] + 2.0))
             for k, value in enumerate((local, mean)):
                 below = np.mean([1.0 if value > o[k] else 0.5 if value == o[k] else 0.0 for o in others])
                 self.placement[own][k] += rate * ((below if own else 1.0 - below) - self.placement[own][k])
