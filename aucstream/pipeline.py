@@ -263,7 +263,7 @@ class Pipeline(RankingClassifier):
         Parameters
         ----------
         spec : PipelineSpec
-            With all parameters that are not defaults.
+            With all parameters that are not defaults. A capacity below the names in use is as many as these.
 
         Raises
         ------
@@ -276,9 +276,12 @@ class Pipeline(RankingClassifier):
         for name in sorted(mutable_params(spec.algorithm) & {*before, *spec.params}):  # the others stay as they are
             rule = rules_of(type(learner))[name]
             values[name] = rule.checked(f"{type(learner).__name__}.{name}", spec.params.get(name, rule.default))
-        if isinstance(self._encoder, Vocabulary):
-            columns, capacity = spec.columns, spec.encoder.get("capacity", DEFAULT_CAPACITY)
-            self.change_columns(capacity=capacity, min_count=columns.min_count, eviction=columns.eviction)
+        encoder, other = self._encoder, spec.new_encoder()
+        if isinstance(encoder, Vocabulary) and isinstance(other, Vocabulary):
+            capacity = max(other.capacity, len(encoder))
+            if (encoder.capacity, encoder.min_count, encoder.eviction) != (capacity, other.min_count, other.eviction):
+                self.change_columns(capacity=capacity, min_count=other.min_count, eviction=other.eviction)
+            spec = spec.model_copy(update={"encoder": {**spec.encoder, "capacity": capacity}})
         for name, value in values.items():
             if getattr(learner, name) != value:
                 setattr(learner, name, value)

@@ -25,7 +25,7 @@ from aucstream_service.models.spec import NOTHING, ModelSpec, StoredSpec, check_
 from aucstream_service.settings import Settings
 
 OF_THE_SERVICE = ("pending", "evaluation")  # every member of these may change
-COLUMNS = ("min_count", "eviction")  # of `columns`, where this version has it
+COLUMNS = ("min_count", "eviction")  # of `columns`
 
 
 def patched(body: bytes, stored: StoredSpec, pipeline: Pipeline, settings: Settings) -> ModelSpec:
@@ -56,9 +56,6 @@ def patched(body: bytes, stored: StoredSpec, pipeline: Pipeline, settings: Setti
         raise explained(body, error) from None
     if not isinstance(patch, dict):
         raise InvalidBody("patch", "an object (RFC 7396)", patch, pointer="")
-    if "columns" in patch and "columns" not in ModelSpec.model_fields:
-        expected = "no change of columns: this version has neither min_count nor eviction"
-        raise InvalidBody("columns", expected, pointer="/columns")
     before = stored.spec
     try:
         spec = ModelSpec.model_validate(merged(before.model_dump(mode="json"), patch), strict=True)
@@ -95,8 +92,8 @@ def merged(document: Any, patch: Any) -> Any:
 def differences(stored: StoredSpec, spec: ModelSpec) -> Iterator[tuple[list[str], Any]]:
     """Yield where another spec differs from a stored one in what is fixed, and the value that is stored."""
     ours, theirs = plain(spec.model_dump(mode="json")), plain(stored.spec.model_dump(mode="json"))
-    for name in sorted(theirs):
-        mine, other = ours[name], theirs[name]
+    for name in sorted({*ours, *theirs}):
+        mine, other = ours.get(name, {}), theirs.get(name, {})  # `columns` is left out where it says nothing
         if mine == other or name in OF_THE_SERVICE:
             continue
         if name == "params" and ours["algorithm"] == theirs["algorithm"]:

@@ -19,6 +19,7 @@ from aucstream import Auto, __version__
 from aucstream.block import Floats
 from aucstream.errors import BadSnapshot, Description
 from aucstream.features.columns import together
+from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from aucstream_service.errors.exceptions import ModelFaulted
@@ -104,6 +105,10 @@ class Model:
             case commands.Kind.SPEC:
                 stored = spec_of_payload(self.stored, change.payload)
                 self.pipeline.change(stored.pipeline(self.seed))
+                encoder = self.pipeline.encoder
+                if isinstance(encoder, Vocabulary):  # names that came since it was checked stay
+                    document = {**stored.spec.encoder, "capacity": encoder.capacity}
+                    stored = replace(stored, spec=stored.spec.model_copy(update={"encoder": document}))
                 self.evaluation.resize(stored.spec.evaluation.window)
                 self._take_spec(stored)
             case commands.Kind.EVALUATION:
@@ -247,7 +252,7 @@ class Model:
     def _learn_part(self, rows: RowBatch, signs: Floats, part: slice) -> Floats:
         """Learn some rows of one request; return the score before each, NaN where it was skipped.
 
-        A block that was made before a rollback has the columns of then: it is made anew.
+        A block that was made before a rollback, or before names could leave, has the columns of then: it is made anew.
         """
         other = rows.pipeline is not None and rows.pipeline is not self.pipeline
         if rows.block is None or other or not self.pipeline.engine.keeps_columns:

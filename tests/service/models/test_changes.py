@@ -129,7 +129,9 @@ def test_parameters_and_vocabulary_of_every_algorithm_change_with_the_same_bits(
     service = Direct(data_dir, snapshot_keep=20)
     created = {"encoder": {"kind": "vocabulary", "capacity": 4}, "evaluation": {"window": 60}}
     assert service.create("m", algorithm=algorithm, **created).status_code == 201
-    first, more = rows(150, seed=8, positives=0.4), rows(150, seed=9, positives=0.4)
+    first, more, new = (rows(n, seed=8 + n, positives=0.4) for n in (150, 151, 60))
+    for number, body in enumerate(new):
+        body["features"]["word"] = f"v{number // 4 % 3}"
     service.post("m", "learn-many", first)
     values = dict.fromkeys(sorted(mutable_params(algorithm)), 0.75)
     if algorithm == "auto":
@@ -144,14 +146,22 @@ def test_parameters_and_vocabulary_of_every_algorithm_change_with_the_same_bits(
     snapshot = service.http.get("/v1/models/m/snapshot").content
     service.post("m", "learn-many", more)
     assert len(model.pipeline.encoder) == 7
+    turned = {"columns": {"min_count": 2, "eviction": "least-recent"}, "encoder": {"capacity": 7}}
+    assert patched(service, "m", turned)["spec"]["columns"] == turned["columns"]
+    service.post("m", "learn-many", new)
+    names = set(model.pipeline.encoder.names)  # type: ignore[attr-defined]
+    assert {"word=v1", "word=v2"} <= names
+    assert len(names) == 7
     seen, state = seen_of(service), bits(model)
     service.raw("/v1/models/copy/snapshot", snapshot, OCTETS, "PUT")  # the change is in the snapshot
-    assert service.describe("copy")["spec"] == seen["description"]["spec"]
+    assert service.describe("copy")["spec"] == found["spec"]
     service.post("copy", "learn-many", more)
+    patched(service, "copy", turned)
+    service.post("copy", "learn-many", new)
     assert bits(service.host.models["copy"]) == state
     service.http.delete("/v1/models/copy")
     again = killed(service, snapshot_keep=20)
-    assert again.host.replayed == 301
+    assert again.host.replayed == 363
     assert seen_of(again) == seen
     assert bits(again.host.models["m"]) == state
     again.stop()
@@ -196,6 +206,7 @@ def test_what_would_be_another_model_is_refused_and_says_from(data_dir: Path) ->
         ("m", {"encoder": {"kind": "hashing", "bits": 8, "capacity": None}}, "/encoder"),
         ("m", {"encoder": {"capacity": 6}}, "/encoder/capacity"),  # seven names are known
         ("hashed", {"encoder": {"bits": 9}}, "/encoder"),
+        ("m", {"encoder": {"capacity": 6}, "columns": {"eviction": "least-recent"}}, "/encoder/capacity"),
         ("auto", {"params": {"portfolio": "l2/ftrl"}}, "/params/portfolio"),
     ]
     before = {name: picture_of(service, name) for name in ("m", "hashed", "auto")}
@@ -241,6 +252,9 @@ def test_a_bad_patch_changes_nothing(data_dir: Path) -> None:
         assert answer.status_code == 422, text
     for columns in ({"min_count": 0}, {"min_count": 1.5}, {"eviction": "oldest"}, {"ignore": ["a"]}):
         assert patch(service, "m", {"columns": columns}).status_code == 422, columns
+    for member in ("min_count", "eviction"):
+        document = problem(patch(service, "m", {"columns": {member: 0}}), 422, "invalid-body")
+        assert document["errors"][0]["pointer"] == f"/columns/{member}"
     assert problem(service.raw("/v1/models/m", "{}", JSON, "PATCH"), 415, "unsupported-media-type")
     problem(patch(service, "m", {}, **{"If-Match": '"other"'}), 412, "precondition-failed")
     problem(patch(service, "other", {}), 404, "model-not-found")
@@ -293,6 +307,7 @@ def test_rows_in_the_same_transaction_are_learned_on_their_side_of_a_change(data
             "params": {"alpha": 0.1 + step},
             "encoder": {"capacity": 7 + step},
             "evaluation": {"window": 10 + step},
+            "columns": {"eviction": "least-recent" if step % 2 else "none", "min_count": 1 + step % 3},
         }
         patched_now = patch(service, "m", changes)
         assert patched_now.status_code == 200, patched_now.text

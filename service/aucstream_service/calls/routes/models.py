@@ -85,7 +85,7 @@ def models_router(host: ModelHost) -> APIRouter:
             "Change a model that serves",
             {200: ("The model as it goes on", Description)},
             f"{CHANGES} fixed-setting body-too-large unsupported-media-type malformed-json invalid-body invalid-params",
-            description="A merge patch (RFC 7396) of the spec: `pending`, `evaluation`, the `capacity` of a vocabulary, and "
+            description="A merge patch (RFC 7396) of the spec: `pending`, `evaluation`, the `capacity` of a vocabulary, `columns`, and "
             "the step sizes and penalties of the algorithm. What was learned, ids and "
             "waiting examples stay. null stands for the default. The change is an event of the model with a `seq` of its own. "
             "Another value of anything else is 409: it needs another model, made with `from`.",
