@@ -228,6 +228,45 @@ class Removed(Answer, frozen=True):
     removed: Annotated[int, schema(example=1, minimum=0)]
 
 
+class ExportedEvent(Answer, frozen=True, omit_defaults=True):
+    """A row of an event of a model, or an event that no row brought; a line of an export."""
+
+    seq: Annotated[int, schema("its number", 1, minimum=1)]
+    kind: Annotated[
+        str,
+        schema(
+            "learn: with its label; label: a prediction whose label came later; discard: a prediction that expired or went "
+            "for a newer one; negative: one that expired and was learned as negative; and changes of the model",
+            "learn",
+            enum=["learn", "label", "discard", "negative", "spec", "reset-evaluation", "rename", "rollback"],
+        ),
+    ]
+    received_at: Time
+    id: Annotated[str | None, schema("where the row has one")] = None
+    features: Annotated[dict[str, Any] | list[Any] | None, schema("as they were sent")] = None
+    label: Annotated[bool | None, schema("of what was learned")] = None
+    weight: Annotated[float | None, schema("where it is not 1", minimum=0)] = None
+    score: Annotated[float | None, schema("of the prediction that was learned")] = None
+    probability: Annotated[float | None, schema("likewise")] = None
+    erased: Annotated[bool, schema("true, and only then named: the record was removed on request")] = False
+    spec: Annotated[dict[str, Any] | None, schema("of `spec`: the spec from then on")] = None
+    to: Annotated[str | None, schema("of `rename`: the name from then on")] = None
+    snapshot: Annotated[int | None, schema("of `rollback`: the seq of the snapshot")] = None
+
+
+class ExportedPending(Answer, frozen=True, omit_defaults=True):
+    """A prediction that waits for its label, or a label that waits for its prediction; a line of an export."""
+
+    id: Annotated[str, schema(example="click-2")]
+    at: Annotated[str, schema("when it came", "2026-01-01T00:05:00.000000Z")]
+    expires_at: Time
+    features: Annotated[dict[str, Any] | list[Any] | None, schema("of a prediction")] = None
+    label: Annotated[bool | None, schema("of a label that came early")] = None
+    score: Annotated[float | None, schema("of a prediction: what was answered")] = None
+    probability: Annotated[float | None, schema("likewise; left out where calibration is none")] = None
+    seq: Annotated[int | None, schema("of a prediction: after which event it was scored", minimum=0)] = None
+
+
 class Snapshot(Answer, frozen=True):
     """A snapshot that the service keeps of a model."""
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 import anyio
 import httpx
 
-from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, RolledBack, Snapshot, Weight
+from aucstream.answers import (
+    Evaluation,
+    ExportedEvent,
+    ExportedPending,
+    ModelEvent,
+    Predicted,
+    Prediction,
+    Roc,
+    RolledBack,
+    Snapshot,
+    Weight,
+)
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
@@ -179,6 +190,12 @@ class AsyncClient(Common):
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[ModelEvent]:
         """As `Client.events`."""
         return self._iterate(self._calls.events(model, after))
+
+    def export(
+        self, model: str, what: Literal["events", "pending"] = "events"
+    ) -> AsyncIterator[ExportedEvent | ExportedPending]:
+        """As `Client.export`."""
+        return self._iterate(self._calls.export(model, what))
 
     async def delete_event(self, model: str, id: str) -> int:
         """As `Client.delete_event`."""

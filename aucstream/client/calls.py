@@ -16,6 +16,8 @@ import numpy as np
 
 from aucstream.answers import (
     Evaluation,
+    ExportedEvent,
+    ExportedPending,
     ModelEvent,
     Predicted,
     Removed,
@@ -67,6 +69,7 @@ SILENCE_SECONDS = 60.0  # an event stream that says nothing for four of the serv
 PROBE_SECONDS = 5.0  # time to answer /livez and /readyz
 POLL_SECONDS = 0.1
 
+EXPORTS: dict[str, type[ExportedEvent] | type[ExportedPending]] = {"events": ExportedEvent, "pending": ExportedPending}
 NAME = re.compile(r"[a-z0-9_-]{1,64}\Z")
 AUTO: Final = "auto"
 
@@ -289,6 +292,18 @@ class Calls:
             if received:
                 patience.renew()  # however long the caller took for the last event
             yield patience.pause(error, reader.retry if retry_after is None else retry_after)
+
+    def export(self, model: str, what: str) -> Flow[None]:
+        """GET …/export, line by line; a connection that breaks is not opened again."""
+        if what not in EXPORTS:
+            raise InvalidParams("what", "'events' or 'pending'", what)
+        kind = EXPORTS[what]
+        yield from open_stream(Request("GET", _path(model, f"export?what={what}")), self._timeout)
+        rest = b""
+        while part := (yield Read()):
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                yield Emit(decode(kind, line))
 
     def delete_event(self, model: str, id_: str) -> Flow[int]:
         """DELETE …/events?id=."""

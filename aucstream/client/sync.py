@@ -6,11 +6,22 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 import httpx
 
-from aucstream.answers import Evaluation, ModelEvent, Predicted, Prediction, Roc, RolledBack, Snapshot, Weight
+from aucstream.answers import (
+    Evaluation,
+    ExportedEvent,
+    ExportedPending,
+    ModelEvent,
+    Predicted,
+    Prediction,
+    Roc,
+    RolledBack,
+    Snapshot,
+    Weight,
+)
 from aucstream.client.answers import Description, Learned, LearnedMany
 from aucstream.client.calls import AUTO, DEFAULT_URL, Spec
 from aucstream.client.flow import Effect, Emit, Flow, Read, Reply, Send, Sleep, Take, advance
@@ -766,6 +777,38 @@ class Client(Common):
         A broken stream is opened again within the deadline of `retry`.
         """
         return self._iterate(self._calls.events(model, after))
+
+    def export(
+        self, model: str, what: Literal["events", "pending"] = "events"
+    ) -> Iterator[ExportedEvent | ExportedPending]:
+        """Iterate over the events of a model that the journal holds, or over what waits for a label.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        what : {"events", "pending"}, default="events"
+            What to export, as it was when the request arrived.
+
+        Yields
+        ------
+        ExportedEvent or ExportedPending
+            One line.
+
+        Raises
+        ------
+        InvalidParams
+            An argument is invalid; nothing was sent.
+        ModelNotFound
+            No model has that name.
+        Problem
+            The service refuses the request; its class names the reason.
+        ConnectionFailed
+            The connection broke: what was read so far is not all.
+        BadAnswer
+            The answer is not one of the service's.
+        """
+        return self._iterate(self._calls.export(model, what))
 
     def delete_event(self, model: str, id: str) -> int:
         """Remove the raw record of an example; what the model learned from it stays.

@@ -62,7 +62,7 @@ def _describe_as_encoded(schema: dict[str, Any]) -> None:
         if "default" in member:  # the service leaves the member out
             del member["default"]
             kinds = [kind for kind in member.pop("anyOf", ()) if kind != {"type": "null"}]
-            member.update(*kinds)
+            member.update({"anyOf": kinds} if kinds[1:] else dict(*kinds))
 
 
 SCHEMAS = _components()

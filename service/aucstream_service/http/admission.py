@@ -43,7 +43,7 @@ def role_needed(method: str, path: str) -> Role | None:
         return None
     call = path.rpartition("/")[2]
     if method in ("GET", "HEAD", "OPTIONS"):
-        return Role.ADMIN if call == "snapshot" else Role.READ  # a snapshot is the whole model
+        return Role.ADMIN if call in ("snapshot", "export") else Role.READ  # the whole model, and raw features
     if method == "POST" and call not in LIFE:
         return Role.READ if call in ("predict-one", "predict-many") else Role.WRITE
     return Role.ADMIN

@@ -63,6 +63,20 @@ class EventRecord:
     received_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingRecord:
+    """What waits, as it is exported: a prediction, or a label that came early (no features)."""
+
+    id: str
+    sign: float
+    score: float | None
+    probability: float | None
+    seq: int | None
+    features: bytes | None
+    at: float
+    expires_at: float
+
+
 @dataclass(slots=True)
 class DerivedEvent:
     """An event that no request brought whole: expired predictions, or predictions whose label was there first."""
@@ -218,6 +232,35 @@ class EraseOutcome:
 
 
 @dataclass(slots=True)
+class ReadEvents:
+    """Read some events of a model: those after a seq, up to another (None: the newest). Outcome None: no such model."""
+
+    model: int
+    after: int
+    until: int | None
+
+
+@dataclass(slots=True)
+class ReadPending:
+    """Read some of what waits: after a row of the table, up to another (None: the newest)."""
+
+    model: int
+    after: int
+    until: int | None
+
+
+@dataclass(slots=True)
+class Page:
+    """What was read; `damaged`: a row fails its checksum."""
+
+    records: list[EventRecord | WaitingRecord]
+    last: int
+    until: int
+    more: bool
+    damaged: bool = False
+
+
+@dataclass(slots=True)
 class Retain:
     """Remove events received before a time, as far as a snapshot holds them (`covered`: model -> seq)."""
 
@@ -232,5 +275,18 @@ class RetainOutcome:
     uncovered: list[int]
 
 
-Command = Append | Keep | Sweep | Release | CreateModel | Change | DropModel | Prune | Erase | Retain
-Outcome = AppendOutcome | KeepOutcome | DerivedEvent | SweepOutcome | EraseOutcome | RetainOutcome | int | None
+Command = (
+    Append
+    | Keep
+    | Sweep
+    | Release
+    | CreateModel
+    | Change
+    | DropModel
+    | Prune
+    | Erase
+    | Retain
+    | ReadEvents
+    | ReadPending
+)
+Outcome = Page | AppendOutcome | KeepOutcome | DerivedEvent | SweepOutcome | EraseOutcome | RetainOutcome | int | None

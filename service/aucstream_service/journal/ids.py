@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from aucstream_service.errors.exceptions import RowsDamaged
-from aucstream_service.journal import checksums
+from aucstream_service.journal import checksums, commands
 from aucstream_service.journal.rules import IdRecord, IdState, Prediction
 
 IDS_SLACK = 64  # ids over the limit are deleted when they are a 64th too many, not one by one
@@ -119,6 +119,34 @@ class Ids:
         ):
             return bytes(row[0])
         return None
+
+    def page(self, read: commands.ReadPending, rows: int, size: int) -> commands.Page:
+        """Return some of what waits; so many rows of the table, of any model, are looked at."""
+        columns = ", ".join(checksums.COVERED["pending"])
+        until = read.until
+        if until is None:
+            until = int(str(next(iter(self._db.execute("SELECT coalesce(max(row), 0) FROM pending")))[0]))
+        page = commands.Page([], until, until, more=False)
+        seen = read_bytes = 0
+        for row, *values, checksum in self._db.execute(
+            f"SELECT row, {columns}, checksum FROM pending WHERE row > ? AND row <= ? ORDER BY row LIMIT ?",
+            (read.after, until, rows + 1),
+        ):
+            if seen >= rows or read_bytes > size:
+                page.more = True
+                break
+            seen += 1
+            page.last = row
+            model, id_, sign, _, score, probability, seq, features, at, expires_at = values
+            if model != read.model:
+                continue
+            if checksums.of_row(tuple(values)) != checksum:
+                page.damaged = True
+                break
+            read_bytes += len(features or b"")
+            record = commands.WaitingRecord(id_, sign, score, probability, seq, features, at, expires_at)
+            page.records.append(record)
+        return page
 
     # ---- writing -----------------------------------------------------------------------------
 

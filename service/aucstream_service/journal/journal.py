@@ -32,6 +32,7 @@ from aucstream_service.storage.files import Files
 # so a killed process loses nothing and a power cut loses the newest commits.
 _SYNCHRONOUS: dict[Durability, str] = {"disk": "FULL", "os": "NORMAL", "memory": "OFF"}
 CHECKPOINT_PAGES = 1_000  # of the WAL, before they are moved into the file
+PAGE_ROWS, PAGE_BYTES = 2_000, 1 << 20  # read at once for an export, between commits
 PURGE_ROWS = 5_000  # rows of a deleted model removed per transaction, so that learning never waits long
 
 
@@ -342,7 +343,37 @@ class Journal:
                 return self._erase(command)
             case commands.Retain():
                 return self._retain(command)
+            case commands.ReadEvents():
+                return self._read_events(command)
+            case commands.ReadPending():
+                return self.ids.page(command, PAGE_ROWS, PAGE_BYTES) if command.model in self._seq else None
         return None
+
+    def _read_events(self, read: commands.ReadEvents) -> commands.Page | None:
+        """Return events, one at least, until they are large together; of a rollback what comes before its snapshot."""
+        model = read.model
+        if model not in self._seq:
+            return None
+        until = self._seq[model] if read.until is None else read.until
+        page = commands.Page([], read.after, until, more=False)
+        size = 0
+        for seq_first, seq_last, kind, payload, received_at, checksum in self._db.execute(
+            "SELECT seq_first, seq_last, kind, payload, received_at, checksum FROM events"
+            " WHERE model = ? AND seq_first > ? AND seq_first <= ? ORDER BY seq_first",
+            (model, read.after, until),
+        ):
+            if size > PAGE_BYTES or len(page.records) >= PAGE_ROWS:
+                page.more = True
+                break
+            if checksums.of_event(model, seq_first, seq_last, kind, received_at, payload) != checksum:
+                page.damaged = True
+                break
+            size += len(payload)
+            if kind == commands.Kind.ROLLBACK:
+                payload = payload[: payload.index(b"\n")]
+            page.records.append(commands.EventRecord(seq_first, seq_last, kind, payload, received_at))
+            page.last = seq_last
+        return page
 
     def _prune(self, model: int, seq: int) -> None:
         self._db.execute("DELETE FROM events WHERE model = ? AND seq_last <= ?", (model, seq))

@@ -79,6 +79,7 @@ class Model:
         self._repeats: deque[tuple[commands.AppendOutcome, asyncio.Future[Learned]]] = (
             deque()
         )  # answered after their seq
+        self.exports = 0  # that read its events
         self.applying = False
         self.dropped = False
         self.fault: str | None = None

@@ -65,7 +65,7 @@ class Snapshotter:
             model.snapshot_at = time.time()
             if model.dropped:
                 await asyncio.to_thread(registry.archive.remove, model.number)
-            elif prune is not None and not registry.journal_failed:
+            elif prune is not None and not registry.journal_failed and not model.exports:  # else the next one prunes
                 try:
                     await registry.submit(Prune(model.number, prune))
                 except JournalUnavailable:

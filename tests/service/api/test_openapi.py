@@ -82,6 +82,7 @@ def test_the_calls_of_version_1_are_there() -> None:
         ("/v1/models/{name}/roc", "get"),
         ("/v1/models/{name}/weights", "get"),
         ("/v1/models/{name}/snapshots", "get"),
+        ("/v1/models/{name}/export", "get"),
         ("/v1/models/{name}/rollback", "post"),
         ("/v1/models/{name}/snapshot", "get"),
         ("/v1/models/{name}/snapshot", "put"),

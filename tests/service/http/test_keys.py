@@ -76,6 +76,7 @@ CALLS: list[tuple[str, str, Any, Role]] = [
     ("POST", "/v1/models/m/rename", {}, Role.ADMIN),
     ("POST", "/v1/models/m/rollback", {}, Role.ADMIN),
     ("GET", "/v1/models/m/snapshots", None, Role.READ),
+    ("GET", "/v1/models/m/export?what=events", None, Role.ADMIN),
     ("POST", "/v1/models/m/reset-evaluation", {}, Role.ADMIN),
     ("DELETE", "/v1/models/none", None, Role.ADMIN),
     ("DELETE", "/v1/models/m/events?id=x", None, Role.ADMIN),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from aucstream.answers import ModelEvent, Removed
+from aucstream.answers import ExportedEvent, ExportedPending, ModelEvent, Removed
 from aucstream_service.api.description import operation
 from aucstream_service.api.schemas import example_of, ref
 from aucstream_service.bodies.bodies import MAX_ID_LENGTH, checked_id
 from aucstream_service.calls.event_stream import HEADERS, KIND, Streams
+from aucstream_service.calls.export import Export
 from aucstream_service.calls.routes.encoding import encode, json_response
 from aucstream_service.errors.exceptions import InvalidBody, InvalidQuery
-from aucstream_service.http.request_context import context_of
+from aucstream_service.http.request_context import NDJSON, context_of
 from aucstream_service.models.host import ModelHost
 
 EXAMPLE = f"retry: 2000\n\nid: 1000\ndata: {encode(example_of(ref(ModelEvent))).decode()}\n\n"
@@ -47,6 +48,43 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
         last = request.headers.get("last-event-id", "")
         seen = int(last) if last.isdecimal() and len(last) < 20 else None
         return streams.stream(model, seen, context.still_admitted)
+
+    @router.get(
+        "/v1/models/{name}/export",
+        **operation(
+            "Export the events of a model, or what waits for a label",
+            {
+                200: (
+                    "Lines of JSON, streamed",
+                    {
+                        "application/x-ndjson": {
+                            "schema": {
+                                "type": "string",
+                                "description": "lines, each an ExportedEvent or an ExportedPending",
+                                "x-line": {"oneOf": [ref(ExportedEvent), ref(ExportedPending)]},
+                            }
+                        }
+                    },
+                )
+            },
+            "model-not-found model-faulted journal-unavailable",
+            description="`events`: each row that was learned or expired, and each change of the model, in order of `seq`, from "
+            "the oldest that the journal still holds to the newest when the export began. `pending`: what waited when the "
+            "export began, in the order in which it came, without what has been labelled or has expired before it was read. "
+            "A line never changes. The connection breaks where an export cannot go on.",
+        ),
+    )
+    async def export(
+        name: str,
+        request: Request,
+        what: Annotated[Literal["events", "pending"], Query(description="what to export")],
+    ) -> Response:
+        model = host.model(name)
+        context = context_of(request.scope)
+        if context.method == "HEAD":
+            return Response(media_type=NDJSON.decode())
+        host.require_running()
+        return Export(host, model, context.still_admitted, pending=what == "pending")
 
     @router.delete(
         "/v1/models/{name}/events",
