@@ -11,8 +11,8 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from aucstream.answers import ExportedEvent, ExportedPending
-from aucstream_service.errors.exceptions import ModelNotFound, RowsDamaged, Unauthorized
-from aucstream_service.http.request_context import NDJSON
+from aucstream_service.errors.exceptions import ModelNotFound, RowsDamaged
+from aucstream_service.http.request_context import NDJSON, key_refused
 from aucstream_service.journal.column_events import event_of, is_columns
 from aucstream_service.journal.commands import ROWS, EventRecord, Kind, Page, ReadEvents, ReadPending, WaitingRecord
 from aucstream_service.journal.event_codec import event_rows, features_of
@@ -73,7 +73,7 @@ class Export(Response):
                 if not page.more:
                     return
                 if not self._admitted():
-                    raise Unauthorized("key", "a key that is known and was not revoked")
+                    raise key_refused()
                 page = await self._page(page.last, page.until)
         finally:
             model.exports -= 1

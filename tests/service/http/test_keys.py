@@ -298,7 +298,10 @@ def test_a_key_for_single_models_opens_no_other(keyed: Keyed) -> None:
     assert [model["name"] for model in listed["models"]] == ["one"]
     rest = keyed.asked("GET", f"/v1/models?cursor={listed['next']}", text).json()
     assert ([model["name"] for model in rest["models"]], rest["next"]) == (["shop-a", "shop-b"], None)
-    assert keyed.asked("DELETE", "/v1/models/one", text).status_code == 204
+    for to in ("mine", "other"):  # no way out of its models, whether the name is free or not
+        problem(keyed.asked("POST", "/v1/models/one/rename", text, {"to": to}), 403, "forbidden")
+    assert keyed.asked("POST", "/v1/models/one/rename", text, {"to": "shop-one"}).status_code == 200
+    assert keyed.asked("DELETE", "/v1/models/shop-one", text).status_code == 204
     assert keyed.asked("GET", "/livez", text).status_code == 200
 
 

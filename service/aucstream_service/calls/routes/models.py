@@ -13,6 +13,7 @@ from aucstream_service.api.description import operation
 from aucstream_service.bodies.bodies import RenameBody
 from aucstream_service.calls.routes.encoding import decoded, json_response
 from aucstream_service.errors.exceptions import InvalidQuery
+from aucstream_service.http.admission import require_model
 from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThere, Preconditions, unchanged
 from aucstream_service.http.request_context import JSON, MERGE_PATCH, context_of
 from aucstream_service.models.host import ModelHost
@@ -133,6 +134,7 @@ def models_router(host: ModelHost) -> APIRouter:
         context = context_of(request.scope)
         context.require(JSON)
         to = checked_name(decoded(await context.body(host.settings.max_body_bytes), RenameBody).to)
+        require_model(context, to)
         return model_response(await host.rename(name, to, Preconditions(if_match)))
 
     @router.get("/v1/models", **operation("List models by name", {200: ("A page", Models)}))
