@@ -14,6 +14,8 @@ are one event.
 - There is one kind of event for each outcome (learned with its label, labelled later, discarded, expired as
   negative), so that the kind alone says how a payload reads. learn-many with waiting rows in between stays one
   event.
+- A change of a model (its spec, its name, a new evaluation, a rollback) is an event with one seq and no row. Everything
+  that a replay needs is in its payload: the whole spec, the whole snapshot.
 - An id that is due when a call names it expires in that call's transaction, before the call is decided. The others
   expire by a sweep, once a second, in steps of 256 rows. An expired id stays expired: expiry is a row in the
   journal, not a comparison with the clock. Times are the plain clock, not its maximum so far: one reading from the
