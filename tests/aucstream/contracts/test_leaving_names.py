@@ -22,9 +22,11 @@ from aucstream import FTRL, PSAM, VRSPAM, AutoScale, Pipeline, Vocabulary, from_
 from aucstream.errors import NonFiniteStep
 from aucstream.features.maps.maps import RandomFourier
 from aucstream.io.ndjson import read_ndjson
+from aucstream.kernels.weights import l1ball, saddle
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.state import Slots, Table, Vector
 from aucstream.learners._families.pair_moments import USED
+from aucstream.learners.fsauc import MASS1
 from aucstream.registry import make
 from tests.aucstream.reference.vocabulary import PlainVocabulary
 
@@ -322,3 +324,44 @@ def test_a_merge_takes_over_when_names_were_seen():
     for name in "ddee":  # "e" takes the column of the least recent
         mine.learn_one({name: 1.0}, True)
     assert "c" in mine.weights
+
+
+@pytest.mark.parametrize(
+    ("learner", "params"),
+    [
+        ("solam", {"R": 0.3}),
+        ("solam", {"R": 0.3, "half_life": 50.0}),
+        ("solam", {"R": 3.0, "norm": "l1"}),
+        ("regsolam", {"lam": 0.5}),
+        ("fsauc", {"R": 0.5, "n1": 16}),
+    ],
+)
+def test_a_ball_that_binds_counts_the_weights_that_there_are(learner, params):
+    """What is kept of sums over columns is what `_settle` counts anew."""
+    spec = {"encoder": {"kind": "vocabulary", "capacity": CAPACITY}, "columns": {"eviction": "least-recent"}}
+    model = Pipeline.from_spec({"algorithm": learner, "params": params, "scaler": "none", **spec})
+    random, changed = np.random.default_rng(0), 0.0
+    for number in range(400):
+        y = bool(random.random() < 0.5)
+        # each new name carries much weight, and leaves with it
+        x = {f"n{number // 4}_{k}": (1.0 if y else -1.0) * random.random() for k in range(2)} | {
+            "a": random.normal() + y
+        }
+        model.learn_one(x, y)
+        fields = dict(zip(model.learner._program.parts, model.learner._arrays, strict=True))
+        fresh = from_bytes(model.to_bytes()).learner
+        fresh._settle()
+        if "ball" in fields:
+            counts, anew = fields["ball"].copy(), fresh._field("ball")
+            kept = [l1ball.MASS, l1ball.LIVE, *([l1ball.GAP2, l1ball.SIGNED] if learner == "fsauc" else [])]
+            assert counts[kept] == pytest.approx(anew[kept], rel=1e-6, abs=1e-11)
+            bound = counts[l1ball.MASS]
+        else:
+            scalars = fields["scalars"]
+            bound = scalars[saddle.NORM2] * scalars[saddle.SCALE] ** 2
+            assert bound == pytest.approx(fresh._field("scalars")[saddle.NORM2], rel=1e-6, abs=1e-13)
+        if learner == "fsauc":
+            assert fields["scalars"][MASS1] == pytest.approx(np.abs(fields["w1"]).sum(), rel=1e-6, abs=1e-9)
+        changed = max(changed, float(bound))
+    assert changed > 0.0
+    assert model.usage.evictions > 150

@@ -18,6 +18,7 @@ from tests.service.running import NDJSON, Local, Running, problem
 
 pa = pytest.importorskip("pyarrow")
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+MERGE = {"Content-Type": "application/merge-patch+json"}
 CAPACITY = 30
 SPEC: dict[str, Any] = {
     "encoder": {"kind": "vocabulary", "capacity": CAPACITY},
@@ -117,6 +118,49 @@ def test_a_killed_service_evicts_at_the_same_places(data_dir: Path, algorithm: s
     again = Local(data_dir)
     assert again.replayed == 2 * len(rows)
     assert scores(again, probes) == after
+    again.stop()
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"eviction": "least-recent"},
+    {"capacity": 40, "min_count": 3},
+    {"eviction": "none"},
+    {"min_count": 1, "eviction": "least-recent"},
+]
+
+
+@pytest.mark.parametrize("algorithm", ["psam", "jointforest"])
+def test_a_change_of_columns_is_replayed_at_its_place(data_dir: Path, algorithm: str) -> None:
+    service = Running(data_dir, snapshot_every_rows=1_000_000)
+    service.create("m", algorithm=algorithm, encoder=SPEC["encoder"])
+    local = Pipeline.from_spec({"algorithm": algorithm, "encoder": SPEC["encoder"]})
+    rows = [row for _, part in parts() for row in part]
+    probes = [{"features": row["features"]} for row in rows[-80:]]
+    for number, change in enumerate(CHANGES):
+        send(service, "m")
+        body: dict[str, Any] = {"columns": {name: value for name, value in change.items() if name != "capacity"}}
+        if "capacity" in change:
+            body["encoder"] = {"capacity": change["capacity"]}
+        answer = service.raw("/v1/models/m", json.dumps(body), MERGE, "PATCH")
+        assert answer.status_code == 200, answer.text
+        for row in rows:
+            local.learn_one(row["features"], row["label"])
+        local.change_columns(**change)
+        if number == 1:
+            service.kill()
+            service = Running(data_dir, snapshot_every_rows=1_000_000)
+    send(service, "m")
+    for row in rows:
+        local.learn_one(row["features"], row["label"])
+    assert local.usage is not None
+    assert local.usage.evictions > 300
+    assert local.usage.names_dropped > 0
+    expected = [local.score_one(probe["features"]) for probe in probes]
+    assert scores(service, probes) == expected
+    service.kill()
+    again = Local(data_dir)
+    assert again.replayed == (len(CHANGES) + 1) * len(rows) + len(CHANGES)
+    assert scores(again, probes) == expected
     again.stop()
 
 
