@@ -123,6 +123,10 @@ class Description(Answer, frozen=True):
     auc: Annotated[float | None, schema("over the window; null until both classes are in it", 0.86)]
     created_at: Annotated[str, schema(example="2026-01-01T00:00:00.000000Z")]
     last_event_at: Time | None
+    remarks: Annotated[
+        tuple[str, ...],
+        schema("what limits the model or its numbers hide: full stores, one class only, huge scores", []),
+    ]
 
 
 class Models(Answer, frozen=True):
@@ -303,6 +307,7 @@ class Health(Answer, frozen=True):
     faulted: Annotated[tuple[str, ...], schema("models that were set aside: they answer 503, the others serve", [])]
     learning: Annotated[bool, schema("whether labels are taken; scoring works", example=True)]
     why: Annotated[str | None, schema("why nothing is learned", None)]
+    remarks: Annotated[tuple[str, ...], schema("remarks of the models, each with its model; the first 100", [])]
 
 
 class FieldProblem(Answer, frozen=True):

@@ -186,6 +186,44 @@ class ServiceCollector(Collector):
             label,
             each(lambda m: m.spec.pending.capacity),
         )
+        used = [(model.name, usage) for model in models if (usage := model.pipeline.usage) is not None]
+        yield _gauge(
+            "aucstream_model_vocabulary_names",
+            "Names that have a column.",
+            label,
+            [((name,), usage.names) for name, usage in used],
+        )
+        yield _gauge(
+            "aucstream_model_vocabulary_capacity",
+            "Names that may have a column.",
+            label,
+            [((name,), usage.capacity) for name, usage in used],
+        )
+        yield _gauge(
+            "aucstream_model_vocabulary_names_dropped",
+            "Different names left out of learned rows because the vocabulary was full; an estimate beyond 1023.",
+            label,
+            [((name,), usage.names_dropped) for name, usage in used],
+        )
+        yield _counter(
+            "aucstream_model_vocabulary_evictions",
+            "Names that have lost their column to another.",
+            label,
+            [((name,), usage.evictions) for name, usage in used],
+        )
+        oldest = self._host.oldest_ids()
+        yield _gauge(
+            "aucstream_model_oldest_id_timestamp_seconds",
+            "When the oldest id that is still remembered was learned or expired, as of a look within the last seconds.",
+            label,
+            each(lambda m: oldest.get(m.number)),
+        )
+        yield _gauge(
+            "aucstream_model_score_magnitude",
+            "Mean magnitude of the newest scores since the start, with a half-life of a thousand rows.",
+            label,
+            each(lambda m: m.score_magnitude),
+        )
         yield _counter(
             "aucstream_model_rows",
             "Rows by what became of them since the start.",

@@ -17,7 +17,7 @@ from typing import Any
 from aucstream_service.errors.exceptions import Forbidden, HostRefused, RateLimited, Unauthorized
 from aucstream_service.http.request_context import RequestContext, key_refused
 from aucstream_service.settings import Settings
-from aucstream_service.storage.api_keys import Key, Keyring, Role
+from aucstream_service.storage.api_keys import Keyring, Role
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/livez", "/healthz", "/readyz"})
 LIFE = frozenset({"rename", "reset-evaluation", "rollback"})  # POSTs that change a model, as PUT, PATCH and DELETE do
@@ -115,8 +115,9 @@ class Admission:
         context.entry = key
         context.knows = self._keyring.knows
         require(context, needed)
-        if key.models is not None:
-            _require_model(key, context.path)
+        if key.models is not None and context.path != "/v1/models":  # the list has those that it may be used for
+            path = context.path
+            require_model(context, path[len(MODELS) :].partition("/")[0] if path.startswith(MODELS) else "")
 
     def spend(self, context: RequestContext) -> None:
         """Count a request against the rate of its key, or raise RateLimited."""
@@ -149,10 +150,9 @@ class Admission:
             self._good.add(host)
 
 
-def _require_model(key: Key, path: str) -> None:
-    """Raise Forbidden if a path is of another model than a key may be used for, or of none; the list is filtered."""
-    name = path[len(MODELS) :].partition("/")[0] if path.startswith(MODELS) else ""
-    if path != "/v1/models" and not key.may_use(name):
+def require_model(context: RequestContext, name: str) -> None:
+    """Raise Forbidden if the key of a request may not be used for a model of this name ("": for no single model)."""
+    if not context.may_use(name):
         raise Forbidden(
             "key",
             "one that may be used for this model" if name else "one that is not for single models",

@@ -36,6 +36,7 @@ class Ids:
         self.seconds = seconds
         self.final: dict[int, int] = {}  # model -> ids that were learned or expired
         self.pending: dict[int, int] = {}  # model -> predictions and early labels that wait
+        self.oldest_at: dict[int, float] = {}  # model -> when its oldest id was remembered, as of the last look
         self._aging: list[int] = []
 
     def use(self, db: apsw.Connection) -> None:
@@ -75,6 +76,7 @@ class Ids:
         """Forget a model; its rows are purged later."""
         self.final.pop(model, None)
         self.pending.pop(model, None)
+        self.oldest_at.pop(model, None)
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -201,16 +203,20 @@ class Ids:
         while self._aging:
             model = self._aging[-1]
             if not self.final.get(model):
+                self.oldest_at.pop(model, None)
                 self._aging.pop()
                 continue
             oldest = self._db.execute(
                 "SELECT seq, at FROM ids WHERE model = ? ORDER BY seq LIMIT ?", (model, AGED_ROWS)
             )
             last = old = 0
+            since = at
             for seq, remembered_at in oldest:
                 if remembered_at > at - self.seconds:
+                    since = remembered_at
                     break
                 last, old = seq, old + 1
+            self.oldest_at[model] = since
             if old:
                 self._db.execute("DELETE FROM ids WHERE model = ? AND seq <= ?", (model, last))
                 self.final[model] -= self._db.changes()

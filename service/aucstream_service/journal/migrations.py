@@ -99,7 +99,8 @@ MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, delay
 # What an older version cannot read of a journal is noted behind the names of the migrations when it is first written.
 # A version that does not know a name there refuses the journal, with a sentence that says why.
 COLUMN_EVENTS = "column_events"
-MARKS = frozenset({COLUMN_EVENTS})
+LIFE_EVENTS = "life_events"  # another spec, another name, an evaluation that begins anew
+MARKS = frozenset({COLUMN_EVENTS, LIFE_EVENTS})
 
 
 def meta(db: apsw.Connection, key: str, default: str) -> str:

@@ -12,7 +12,7 @@ from aucstream_service.journal import checksums, commands, rules
 from aucstream_service.journal.column_events import is_columns
 from aucstream_service.journal.event_codec import LabelledPrediction, event_line, expired_line
 from aucstream_service.journal.ids import STEP_ROWS, Ids, Row
-from aucstream_service.journal.migrations import COLUMN_EVENTS, mark
+from aucstream_service.journal.migrations import COLUMN_EVENTS, LIFE_EVENTS, mark
 from aucstream_service.journal.row_batch import RowBatch
 
 JOIN_BYTES = 32 << 20  # features of waiting predictions that one body may bring back; a transaction: twice that
@@ -63,9 +63,10 @@ class Transaction:
         if self._stores_events:
             head = (model, before + 1, before + rows, int(kind), float(at))
             data = payload()
-            if is_columns(data) and COLUMN_EVENTS not in self._marks:
-                mark(self._db, COLUMN_EVENTS)
-                self._marks.add(COLUMN_EVENTS)
+            name = LIFE_EVENTS if kind not in commands.ROWS else COLUMN_EVENTS if is_columns(data) else None
+            if name is not None and name not in self._marks:
+                mark(self._db, name)
+                self._marks.add(name)
             self._db.execute(
                 "INSERT INTO events(model, seq_first, seq_last, kind, received_at, payload, checksum)"
                 " VALUES (?,?,?,?,?,?,?)",

@@ -43,6 +43,7 @@ from aucstream_service.models.spec import ModelSpec, StoredSpec, etag_of, of_its
 
 STATE_FORMAT = 1
 PART_SECONDS = 0.01  # rows that are learned in one call take about this long at most
+MAGNITUDE_ROWS = 1_000  # half-life of the magnitude of scores
 LEAST_PART = 8  # rows: what a call costs besides them must not make parts ever smaller
 
 
@@ -80,6 +81,8 @@ class Model:
             deque()
         )  # answered after their seq
         self.exports = 0  # that read its events
+        self.score_magnitude = 0.0  # mean of the newest since the start
+        self._has_scores = False
         self.applying = False
         self.dropped = False
         self.fault: str | None = None
@@ -206,6 +209,7 @@ class Model:
         """
         if skipped:
             self._note_skipped(shares, scores)
+        self._note_magnitude(scores)
         at = size = 0
         for queued, count in shares:
             queued.scores.extend(scores[at : at + count])
@@ -222,6 +226,14 @@ class Model:
                     queued.future.set_result(learned)
         self._answer_repeats()
         return len(scores), size
+
+    def _note_magnitude(self, scores: Sequence[float]) -> None:
+        """Take scores into the mean magnitude of the newest ones, whose half-life is a thousand rows."""
+        sizes = [abs(score) for score in scores if math.isfinite(score)]
+        if sizes:
+            kept = 0.5 ** (len(sizes) / MAGNITUDE_ROWS) if self._has_scores else 0.0
+            self._has_scores = True
+            self.score_magnitude = kept * self.score_magnitude + (1.0 - kept) * math.fsum(sizes) / len(sizes)
 
     def _learn_alone(self, queued: QueuedRows, start: int, until: float) -> tuple[list[float], bool]:
         """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`.

@@ -148,6 +148,10 @@ class ModelRegistry:
         if self.journal_failed:
             raise self.journal_error()
 
+    def oldest_ids(self) -> dict[int, float]:
+        """Return when the oldest id of each model, by number, was remembered; empty before recovery has ended."""
+        return {} if self.writer is None else dict(self.journal.ids.oldest_at)
+
     # ---- journal ---------------------------------------------------------------------------------
 
     async def submit(self, command: Command) -> Outcome:

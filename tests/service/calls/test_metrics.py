@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
@@ -35,6 +37,9 @@ def scraped(service: Calls) -> dict[Sample, float]:
         for family in prometheus(text)
         for sample in family.samples
     }
+
+
+ALERTS = ROOT / "docs" / "alerts.yml"
 
 
 def value(samples: dict[Sample, float], name: str, **labels: str) -> float:
@@ -92,6 +97,90 @@ def test_promtool_finds_nothing(service: Running, model: str) -> None:
     assert tool is not None
     checked = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(promtool() is None, reason="no promtool; on Debian, .ci/tools fetches it as root")
+def test_promtool_takes_the_alert_rules() -> None:
+    tool = promtool()
+    assert tool is not None
+    checked = subprocess.run([tool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_each_metric_of_the_alert_rules_is_there(data_dir: Path) -> None:
+    service = Direct(data_dir)
+    service.create("m")
+    service.post("m", "learn-many", [{**body, "id": f"e{n}"} for n, body in enumerate(rows(200))])
+    service.post("m", "learn-one", {})
+    service.sweep()
+    text = service.http.get("/metrics").text
+    names = {sample.name for family in prometheus(text) for sample in family.samples}
+    names |= {"aucstream_connections_refused_total"}  # of a server
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 8
+    for rule in rules:
+        assert rule["annotations"]["summary"]
+        metrics = set(re.findall(r"\baucstream_\w+", rule["expr"]))
+        assert metrics, rule
+        assert metrics <= names, metrics - names
+    service.stop()
+
+
+def test_what_fills_is_seen_before_it_is_full(data_dir: Path) -> None:
+    now = 1.7e9
+    service = Direct(data_dir, clock=lambda: now)
+    service.create("m", encoder={"kind": "vocabulary", "capacity": 3}, pending={"capacity": 10}, scaler="none")
+
+    def gauge(name: str) -> float:
+        found = re.search(rf'^aucstream_model_{name}\{{model="m"\}} (\S+)$', service.http.get("/metrics").text, re.M)
+        assert found is not None, name
+        return float(found[1])
+
+    def remarks() -> str:
+        told = service.describe("m")["remarks"]
+        assert service.http.get("/readyz").json()["remarks"] == [f"m: {remark}" for remark in told]
+        return " | ".join(told)
+
+    assert remarks() == ""
+    service.learn("m", {"a": 1.0, "b": 2.0}, 1, id="first")
+    now += 100
+    service.learn("m", {"a": 1.0, "c": 2.0}, 0, id="second")
+    service.sweep()
+    assert gauge("vocabulary_names") == gauge("vocabulary_capacity") == 3
+    assert gauge("vocabulary_names_dropped") == 0
+    assert gauge("oldest_id_timestamp_seconds") == now - 100
+    assert "3 of 3 names are there" in remarks()
+    service.learn("m", {"d": 1.0, "e": 1.0}, 0)
+    assert gauge("vocabulary_names_dropped") == 2
+    assert "2 names were left out" in remarks()
+    for number in range(9):
+        service.post("m", "predict-one", {"features": {"a": 1.0}, "id": f"p{number}"})
+    assert "9 of 10 examples wait" in remarks()
+    service.http.delete("/v1/models/m")
+
+    service.create("m")
+    service.post("m", "learn-many", [{"features": {"a": 1.0 * (row % 7)}, "label": 0} for row in range(1_000)])
+    assert "all of 1000 rows were negative" in remarks()
+    model = service.host.models["m"]
+    model.score_magnitude = 1e9
+    assert gauge("score_magnitude") == 1e9
+    assert "magnitude is 1e+09" in remarks()
+    model.counts.refuse("label-conflict", 500)
+    assert "refusals: 500 since the start, most of them label-conflict (500)" in remarks()
+    service.stop()
+
+
+def test_the_magnitude_of_scores_follows_the_newest(data_dir: Path) -> None:
+    service = Direct(data_dir)
+    service.create("m")
+    model = service.host.models["m"]
+    for size in (2.0, -4.0):
+        model._note_magnitude([size] * 10_000)
+        assert model.score_magnitude == pytest.approx(abs(size), rel=0.01)
+    model._note_magnitude([8.0] * 500 + [math.nan] * 100)
+    model._note_magnitude([8.0] * 500)
+    assert model.score_magnitude == pytest.approx(6.0, rel=0.01)
+    service.stop()
 
 
 def test_requests_are_counted_by_template_and_junk_shares_one_label(service: Running, model: str) -> None:

@@ -457,7 +457,8 @@ def test_a_data_directory_of_the_version_before_opens_and_takes_changes(tmp_path
     for name in ("m", "plain"):
         found = service.describe(name)
         pending = {**expected[name]["spec"]["pending"], "when_full": "refuse"}  # what it did
-        assert found == {**expected[name], "spec": {**expected[name]["spec"], "pending": pending}}
+        spec = {**expected[name]["spec"], "pending": pending}
+        assert found == {**expected[name], "spec": spec, "remarks": []}
     assert service.evaluation("m") == expected["evaluation"]
     scores = [service.score("m", body["features"]) for body in rows(5, seed=9)]
     assert scores == pytest.approx(expected["scores"], abs=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from fastapi import APIRouter, Request, Response
 
 from aucstream.answers import Alive, Health
@@ -9,7 +11,9 @@ from aucstream_service.api.description import operation
 from aucstream_service.calls.metrics import Metrics
 from aucstream_service.calls.routes.encoding import json_response
 from aucstream_service.models.host import ModelHost
+from aucstream_service.models.remarks import remarks_of
 
+MOST_REMARKS = 100
 KINDS = ("text/plain", "application/openmetrics-text")
 
 
@@ -26,7 +30,12 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
         if host.journal_failed and request.query_params.get("for") == "learning":
             raise host.journal_error()
         why = host.why_not_learning
-        return json_response(Health("ready", tuple(host.faulted), why is None, why))
+        remarks = (
+            f"{model.name}: {remark}" for _, model in sorted(host.models.items()) for remark in remarks_of(model)
+        )
+        return json_response(
+            Health("ready", tuple(host.faulted), why is None, why, tuple(itertools.islice(remarks, MOST_REMARKS)))
+        )
 
     alive = {200: ("The process answers", Alive)}
     for path, summary in (("/livez", "Is the process alive"), ("/healthz", "The same as /livez")):

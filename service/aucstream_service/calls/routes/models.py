@@ -18,6 +18,7 @@ from aucstream_service.http.preconditions import IfMatch, IfNoneMatch, IfNoneThe
 from aucstream_service.http.request_context import JSON, MERGE_PATCH, context_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
+from aucstream_service.models.remarks import remarks_of
 from aucstream_service.models.spec import ModelSpec, checked_name, spec_of
 from aucstream_service.settings import MODEL_NAME
 
@@ -28,7 +29,7 @@ PATCH_EXAMPLE = {"pending": {"capacity": 2_000_000}, "params": {"lam": 1e-6}}
 
 def description_of(model: Model) -> Description:
     """Return the description of a model."""
-    return Description(**model.describe())
+    return Description(**model.describe(), remarks=tuple(remarks_of(model)))
 
 
 def model_response(model: Model, status: int = 200) -> Response:
