@@ -27,7 +27,7 @@ class RegSOLAM(Learner):
         In (0, inf). Penalty lam/2 \\|w\\|^2, and R = sqrt(2/lam). [1]_ eq. (6), section 5.1.
     zeta : float, default=10.0
         In (0, inf). Step gamma_t = min(cap, zeta / sqrt(t)). [2]_ Algorithm 1.
-    cap : float, default=0.25
+    cap : float, default=0.1
         In (0, inf]. Upper bound of the step; `inf` restores the paper.
     kappa : float or None, default=None
         In (0, inf). Largest row norm. None: a running root mean square takes its place, so that rows
@@ -66,7 +66,7 @@ class RegSOLAM(Learner):
 
     lam: Annotated[float, Gt(0)] = 1e-4
     zeta: Annotated[float, Gt(0)] = 10.0
-    cap: Annotated[float, Gt(0), InfinityAllowed()] = 0.25
+    cap: Annotated[float, Gt(0), InfinityAllowed()] = 0.1
     kappa: Annotated[float | None, Gt(0)] = None
 
     _steps_and_penalties = frozenset({"lam", "zeta", "cap"})

@@ -137,7 +137,7 @@ class SOLAM(Learner):
         In (0, inf). Radius of the ball; None: 30 for l2, 100 for l1. [1]_ eq. (9).
     zeta : float, default=10.0
         In (0, inf). Step gamma_t = min(cap, zeta / sqrt(t)). [1]_ Algorithm 1.
-    cap : float, default=0.25
+    cap : float, default=0.1
         In (0, inf]. Upper bound of the step; `inf` restores the paper.
     half_life : float or None, default=None
         In [1, inf). Rows after which steps, iterates and the share of positives count half; None: all count the same.
@@ -181,7 +181,7 @@ class SOLAM(Learner):
     norm: Literal["l2", "l1"] = "l2"
     R: Annotated[float | None, Gt(0)] = None
     zeta: Annotated[float, Gt(0)] = 10.0
-    cap: Annotated[float, Gt(0), InfinityAllowed()] = 0.25
+    cap: Annotated[float, Gt(0), InfinityAllowed()] = 0.1
     half_life: Annotated[float | None, Ge(1)] = None
     kappa: Annotated[float | None, Gt(0)] = None
 

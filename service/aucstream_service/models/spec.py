@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -74,6 +75,12 @@ WHEN_FULL = PendingSpec().when_full
 RULES_KEY = "rules"  # in the stored text alone: what a model's scaling does is settled when it is created
 DEFAULTS_KEY = "defaults"  # likewise: the parameters that its spec leaves to this version
 
+MEMBERS_KEY = "members"  # likewise, of a spec that names the members of a portfolio: the defaults that these have
+
+# Defaults that later versions have changed, as the first one had them: a stored spec that says nothing means these.
+FIRST_DEFAULTS: dict[str, dict[str, Any]] = {"solam": {"cap": 0.25}, "regsolam": {"cap": 0.25}}
+_MEMBER = re.compile(r"(?P<name>[a-z0-9]+)(?:\((?P<params>[^()]*)\))?\Z")
+
 
 def stored_spec(canonical: str, rules: int = RULES) -> str:
     """Return what the registry keeps of a new model: its spec, the rules of its scaling, and this version's defaults."""
@@ -81,6 +88,11 @@ def stored_spec(canonical: str, rules: int = RULES) -> str:
     parameters = rules_of(learner_class(document["algorithm"]))
     defaults = {name: rule.default for name, rule in parameters.items() if name not in ("seed", *document["params"])}
     document |= {RULES_KEY: rules, DEFAULTS_KEY: defaults}
+    if "portfolio" in document["params"]:
+        document[MEMBERS_KEY] = {
+            name: {param: rules_of(learner_class(name))[param].default for param in params}
+            for name, params in FIRST_DEFAULTS.items()
+        }
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
@@ -108,13 +120,23 @@ class StoredSpec:
     def pipeline(self, seed: int) -> PipelineSpec:
         """Return the library's part, as `ModelSpec.pipeline`, with all parameters."""
         spec = self.spec.pipeline(seed)
-        return spec.model_copy(update={"params": {**self.defaults, **spec.params}})
+        params = {**self.defaults, **spec.params}
+        if "portfolio" in self.defaults:  # that of the spec, with the defaults of its members
+            params["portfolio"] = self.defaults["portfolio"]
+        return spec.model_copy(update={"params": params})
 
 
 def read_stored(text: str) -> StoredSpec:
     """Return what the registry's text says; one that names no rules and no defaults is from before there were others."""
     document = of_its_time(json.loads(text))
-    rules, defaults = document.pop(RULES_KEY, FIRST_RULES), document.pop(DEFAULTS_KEY, {})
+    rules, defaults = document.pop(RULES_KEY, FIRST_RULES), document.pop(DEFAULTS_KEY, None)
+    if defaults is None:
+        first = FIRST_DEFAULTS.get(document["algorithm"], {})
+        defaults = {name: value for name, value in first.items() if name not in document["params"]}
+    members = document.pop(MEMBERS_KEY, FIRST_DEFAULTS)
+    portfolio = document["params"].get("portfolio")
+    if isinstance(portfolio, str) and document["algorithm"] == "auto":
+        defaults = {**defaults, "portfolio": " ".join(_pinned(member, members) for member in portfolio.split())}
     spec = ModelSpec.model_validate_json(json.dumps(document))
     sent = {spec.canonical()}
     if "when_full" not in json.loads(text).get("pending", {}):  # who sends this spec again does not say it either
@@ -128,6 +150,23 @@ def of_its_time(document: dict[str, Any]) -> dict[str, Any]:
     """Return a spec that was stored, with what the version that stored it did where it says nothing."""
     document["pending"] = {"when_full": "refuse", **document.get("pending", {})}
     return document
+
+
+def _pinned(member: str, defaults: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a member of a portfolio with those defaults of its time that its learner has no more."""
+    head, slash, learner = member.rpartition("/")
+    match = _MEMBER.match(learner)
+    if match is None or match["name"] not in defaults:
+        return member
+    rules = rules_of(learner_class(match["name"]))
+    named = [part for part in (match["params"] or "").split(";") if part]
+    names = {part.partition("=")[0] for part in named}
+    named += [
+        f"{name}={value:g}"
+        for name, value in defaults[match["name"]].items()
+        if name not in names and value != rules[name].default
+    ]
+    return f"{head}{slash}{match['name']}({';'.join(named)})" if named else member
 
 
 def etag_of(canonical: str) -> str:

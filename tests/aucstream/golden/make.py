@@ -18,6 +18,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.registry import LEARNERS, learner_class, make
 
 FOLDER = Path(__file__).parent / "v1"
+FIRST: dict[str, dict[str, Any]] = {"solam": {"cap": 0.25}, "regsolam": {"cap": 0.25}}  # defaults of the recorded scores
 
 PROBES = [
     {"a": 1.0, "b": 2.0, "word": "x", "flag": True},
@@ -33,7 +34,8 @@ def _params(name: str) -> dict[str, Any]:
     if path.exists():
         return load(path)._params()
     rules = rules_of(learner_class(name))
-    return {param: 6 for param, rule in rules.items() if rule.size and rule.size.kind == "buffered rows"}
+    sizes = {param: 6 for param, rule in rules.items() if rule.size and rule.size.kind == "buffered rows"}
+    return {**sizes, **FIRST.get(name, {})}
 
 
 def models() -> dict[str, RankingClassifier]:
@@ -41,8 +43,8 @@ def models() -> dict[str, RankingClassifier]:
     made: dict[str, RankingClassifier] = {name: make(name, _params(name)) for name in LEARNERS}
     made["opauc-rank"] = make("opauc", {"rank": 3})
     made["pipeline"] = Pipeline(AutoScale(), make("psam", {"capacity": 6}))
-    made["pipeline-hashing"] = Pipeline(Hashing(4), Standardize(), UnitNorm(), SOLAM(norm="l1"), calibration="none")
-    made["pipeline-map"] = Pipeline(AutoScale(), RandomFourier(components=8, warmup=40), SOLAM())
+    made["pipeline-hashing"] = Pipeline(Hashing(4), Standardize(), UnitNorm(), SOLAM(norm="l1", cap=0.25), calibration="none")
+    made["pipeline-map"] = Pipeline(AutoScale(), RandomFourier(components=8, warmup=40), SOLAM(cap=0.25))
     return made
 
 

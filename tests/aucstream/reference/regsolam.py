@@ -20,6 +20,6 @@ class RegSOLAM(SOLAM):
     gamma lam w off w whatever kappa_t. A gamma lam above 1 counts as 1 (ours): the penalty never turns w round.
     """
 
-    def __init__(self, lam: float = 1e-4, zeta: float = 10.0, cap: float = 0.25, kappa: float | None = None) -> None:
+    def __init__(self, lam: float = 1e-4, zeta: float = 10.0, cap: float = 0.1, kappa: float | None = None) -> None:
         super().__init__(norm="l2", R=math.sqrt(2.0 / lam), zeta=zeta, cap=cap, kappa=kappa)
         self.lam = lam

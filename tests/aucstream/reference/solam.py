@@ -48,7 +48,7 @@ class SOLAM:
         norm: str = "l2",
         R: float | None = None,
         zeta: float = 10.0,
-        cap: float = 0.25,
+        cap: float = 0.1,
         kappa: float | None = None,
         half_life: float | None = None,
     ) -> None:
