@@ -83,7 +83,7 @@ from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner, learner, shares_of
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table, Vector
-from aucstream.native.row_entry import RowEntry, ScaledRow
+from aucstream.native.row_entry import RowArguments, ScaledRow
 
 LARGEST_WEIGHT = 1e140  # its square must stay finite
 LONGEST_SUM = 15.0  # a block's log odds, either way
@@ -369,16 +369,34 @@ def begin_fourier(history, centred, mixture, scalars, generator):
 
 
 @jit
+def has_place(scalars, links, frequencies, trees, most):
+    """Return whether the trees have room for what one row can add, and the frequencies in use are drawn."""
+    room = room_of(links, trees)
+    if scalars[LARGEST_TREE] + 2.0 > room and room < most:
+        return False
+    return scalars[FEATURES] == 0.0 or frequencies.size > 0
+
+
+@jit
+def has_room(
+    history, squares, counts, place, linear, centred, fourier, mixture, scalars, used, links, thresholds, nodes, ages, parents, leaves, candidates,
+    slots, pool_idx, pool_val, generator, dense, active, path, frequencies, work, word, ledger,
+    trees, most, capacity, form, eta,
+):  # fmt: skip
+    """`has_place` of the whole state."""
+    return has_place(scalars, links, frequencies, trees, most)
+
+
+@jit
 def step(
     history, squares, counts, place, linear, centred, fourier, mixture, scalars, used, links, thresholds, nodes, ages, parents, leaves, candidates,
     slots, pool_idx, pool_val, generator, dense, active, path, frequencies, work, word, ledger,
     idx, x, y, weight, trees, most, capacity, form, eta,
 ):  # fmt: skip
     """One row; writes all state. Returns the score before it; NaN where the row was skipped or arrays lack room for it."""
-    room = room_of(links, trees)
     if not (all_finite(x) and norm(x) < LONGEST_ROW and weight < LARGEST_WEIGHT):
         return math.nan
-    if (scalars[LARGEST_TREE] + 2.0 > room and room < most) or (scalars[FEATURES] > 0.0 and frequencies.size == 0):
+    if not has_place(scalars, links, frequencies, trees, most):
         return math.nan
     rows, positives = ledger[LEARNED], ledger[LEARNED_POSITIVES]
     score, n, square, factor = sums_of_row(
@@ -518,7 +536,7 @@ class State(NamedTuple):
     word: Annotated[np.ndarray, Scratch(np.uint64, 0, 1)]
 
 
-_PROGRAM = Program(State, step, score_row)
+_PROGRAM = Program(State, step, score_row, has_room=has_room)
 _TREES = ("links", "thresholds", "nodes", "ages", "parents", "leaves", "candidates")
 
 
@@ -747,9 +765,9 @@ class JointForest(Learner):
         self._make_room(0)
         return super()._score_row(idx, val)
 
-    def _new_entry(self, generation: object = None, scaled: ScaledRow | None = None) -> RowEntry:
+    def _row_arguments(self, scaled: ScaledRow | None = None) -> RowArguments | None:
         self._make_room(1)
-        return super()._new_entry(generation, scaled)
+        return super()._row_arguments(scaled)
 
     def _run(self, block: Block, out: Floats) -> None:
         start = 0

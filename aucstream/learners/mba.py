@@ -44,7 +44,7 @@ from aucstream.learners._families.pair_moments import (
 from aucstream.learners._families.pair_moments_full import DIAGONAL, FULL
 from aucstream.learners._families.pair_moments_sampled import SAMPLED
 from aucstream.learners._families.pair_moments_sketch import SKETCH
-from aucstream.native.row_entry import NO_ENTRY, RowEntry, ScaledRow
+from aucstream.native.row_entry import RowArguments, ScaledRow
 
 _PROGRAMS = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH, "pairs": SAMPLED}
 _SOLVERS: dict[str, Callable[..., None]] = {
@@ -268,8 +268,8 @@ class MBA(Learner):
             return score
         return super()._score_row(idx, val)
 
-    def _new_entry(self, generation: object = None, scaled: ScaledRow | None = None) -> RowEntry:
-        return NO_ENTRY if self._outgrown(self._encoder.width) else super()._new_entry(generation, scaled)
+    def _row_arguments(self, scaled: ScaledRow | None = None) -> RowArguments | None:
+        return None if self._outgrown(self._encoder.width) else super()._row_arguments(scaled)
 
     def _score(self, block: Block) -> Floats:
         width = max(block.width, self._encoder.width)

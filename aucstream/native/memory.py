@@ -31,6 +31,7 @@ float_of_int = types.ExternalFunction("PyLong_AsDouble", types.float64(_ADDRESS)
 error_occurred = types.ExternalFunction("PyErr_Occurred", _ADDRESS())
 error_clear = types.ExternalFunction("PyErr_Clear", types.void())
 
+_TYPES = {int: _ADDRESS, float: types.float64, bool: types.boolean}
 _POINTEES = {types.intp: ir.IntType(64), types.float64: ir.DoubleType(), types.boolean: ir.IntType(64)}
 
 
@@ -95,14 +96,56 @@ floats_at = _vector(types.float64)
 ints_at = _vector(types.int64)
 
 
+_known_types: dict[Any, Any] = {}  # numba asks a dozen questions for each value
+
+
 def type_of(value: Any) -> Any:
     """Return the compiled type of a value."""
-    return numba.typeof(value)  # type: ignore[no-untyped-call]
+    key: Any = type(value)
+    if isinstance(value, np.ndarray):
+        key = (value.dtype, value.ndim) if value.flags.carray else None  # C contiguous, aligned, may be written
+    kind = _known_types.get(key)
+    if kind is None:
+        kind = numba.typeof(value)  # type: ignore[no-untyped-call]
+        if key in (float, int, bool) or isinstance(key, tuple):
+            _known_types[key] = kind
+    return kind
 
 
 def compiled_for(function: Any, *kinds: type) -> Callable[..., Any]:
     """Return the machine code of a function that `jit` made, for arguments of these Python types."""
-    return function.compile(tuple({int: _ADDRESS, float: types.float64}[kind] for kind in kinds))  # type: ignore[no-any-return]
+    return function.compile(tuple(_TYPES[kind] for kind in kinds))  # type: ignore[no-any-return]
+
+
+def machine_code(function: Any, *kinds: type) -> int:
+    """Return the address of the machine code of a function that `jit` made, for `caller` of these Python types.
+
+    It is valid for as long as the function lives.
+    """
+    compiled_for(function, *kinds)
+    compiled = function.overloads[tuple(_TYPES[kind] for kind in kinds)]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+def caller(result: type, *kinds: type) -> Any:
+    """Return a compiled function: (address of machine code, tuple of its arguments) -> what the code returns."""
+    returned, accepted = _TYPES[result], tuple(_TYPES[kind] for kind in kinds)
+
+    @intrinsic
+    def call(context: Any, address: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            convention = context.call_conv
+            kind = convention.get_function_type(returned, accepted)
+            code = builder.inttoptr(arguments[0], kind.as_pointer())
+            values = cgutils.unpack_tuple(builder, arguments[1], len(accepted))  # type: ignore[no-untyped-call]
+            status, value = convention.call_function(builder, code, returned, accepted, values)
+            with cgutils.if_unlikely(builder, status.is_error):  # type: ignore[no-untyped-call]
+                convention.return_status_propagate(builder, status)
+            return value
+
+        return returned(_ADDRESS, types.BaseTuple.from_types(accepted)), generate
+
+    return call
 
 
 def slots_of(values: Sequence[Any]) -> list[int | float]:
@@ -112,7 +155,7 @@ def slots_of(values: Sequence[Any]) -> list[int | float]:
     """
     slots: list[int | float] = []
     for value in values:
-        if hasattr(value, "ctypes"):
+        if isinstance(value, np.ndarray):
             slots += [value.ctypes.data, *value.shape]
         else:
             slots.append(value if isinstance(value, float) else int(value))

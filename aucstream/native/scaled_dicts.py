@@ -41,3 +41,10 @@ def forward(arguments, idx, val):
         return False
     scaling.forward_row(idx, val, standard, centred, kind, kinds, columns, s, out[:n])
     return True
+
+
+@jit
+def has_room(arguments, n):
+    """Return whether `take` would take a row of n values."""
+    _, _, _, _, _, s, out, _ = _values_at(arguments + 8 * HEAD)
+    return n <= out.size and scaling.rows_until_change(s) != 1.0

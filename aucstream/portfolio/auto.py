@@ -23,6 +23,7 @@ from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table
 from aucstream.native.row_entry import NO_ENTRY, RowEntry
+from aucstream.portfolio.member_calls import MemberCalls
 from aucstream.portfolio.portfolio import NEWEST, SPARSE, candidates_of
 from aucstream.stages import Stages
 
@@ -130,6 +131,7 @@ class Auto(Learner):
     _capabilities = frozenset(
         {
             Capability.CONTRIBUTIONS,
+            Capability.ONE_CALL,
             Capability.FIXED_BUFFERS,
             Capability.REPEATED_FIT,
             Capability.PIPELINE,
@@ -154,6 +156,7 @@ class Auto(Learner):
 
     def __post_init__(self) -> None:
         self._candidates = candidates_of(self.portfolio) if isinstance(self.portfolio, str) else ()
+        self._calls = MemberCalls()
         super().__post_init__()
 
     def _sizes(self) -> dict[str, int]:
@@ -174,6 +177,9 @@ class Auto(Learner):
         super()._adopt(encoder)
         for model in self._models:
             model.adopt(encoder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_listed": None}  # else a look at a model would change its pickle
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -502,8 +508,38 @@ class Auto(Learner):
         score: float = call.dense(*self._arrays, self._ledger, None, row)
         return score
 
+    # -- one row in one compiled call ------------------------------------------------------------------
+
+    @property
+    def _generation(self) -> object:
+        return self._calls.generation(self._stands_on())
+
+    @_generation.setter
+    def _generation(self, generation: object) -> None:
+        """Do nothing: what the calls stand on is compared."""
+
+    def _stands_on(self) -> list[Any]:
+        """Return all objects whose replacement puts the compiled calls of one row out of date."""
+        encoder, heard = self._encoder, self._heard()
+        objects: list[Any] = [self._arrays, self._ledger, self._listed, encoder, encoder.reader.val, encoder.kinds]
+        for stages in heard:
+            scaling = stages.scaling
+            objects += (stages.learner, stages.learner._generation, scaling, scaling.columns, stages.resolved)
+        return objects
+
+    def _heard(self) -> list[Stages]:
+        """Return the active members, then the copies of them that are judged, if there are copies at present."""
+        active = self._active
+        heard = [self._models[j] for j in active]
+        return heard if self._twins is None else heard + [self._twins[j] for j in active]
+
     def _new_entry(self, generation: object = None, scaled: Any = None) -> RowEntry:
-        return NO_ENTRY
+        state = (*self._arrays, self._ledger)
+        entry = self._calls.entry(self._active, self._heard(), state, self._pool_at, self._encoder, self._gate)
+        if entry is None:
+            return NO_ENTRY
+        entry.generation = self._generation if generation is None else generation
+        return entry
 
     def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats:
         return RankingClassifier._learn_array(self, X, signs, weights)

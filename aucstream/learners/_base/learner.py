@@ -28,7 +28,7 @@ from aucstream.learners._base.state import Table, Unit, UnitChange, Vector
 from aucstream.learners._base.stateful import StatefulClassifier
 from aucstream.learners._base.units import carry_table, carry_vector
 from aucstream.metrics.platt import combine
-from aucstream.native.row_entry import RowEntry, ScaledRow, row_entry
+from aucstream.native.row_entry import RowArguments, RowEntry, ScaledRow, row_arguments, row_entry
 
 C = TypeVar("C", bound=type)
 
@@ -75,23 +75,26 @@ class Learner(StatefulClassifier):
         score: float = score_of(*self._arrays, self._ledger, idx, val, *self._kernel_params)
         return score
 
-    def _new_entry(self, generation: object = None, scaled: ScaledRow | None = None) -> RowEntry:
-        """Return the compiled calls of one dict.
-
-        A pipeline gives its own generation, and its scaling.
-        """
-        return row_entry(
-            self._program.learn_row,
-            self._program.score_row,
+    def _row_arguments(self, scaled: ScaledRow | None = None) -> RowArguments | None:
+        """Return what the compiled calls of one row stand on; None where there are none."""
+        return row_arguments(
+            self._program,
             (*self._arrays, self._ledger),
             self._kernel_params,
             self._encoder.reader,
-            self._generation if generation is None else generation,
             limit=self._capacity,
             pool_at=self._pool_at,
             gate=self._gate,
             scaled=scaled,
         )
+
+    def _new_entry(self, generation: object = None, scaled: ScaledRow | None = None) -> RowEntry:
+        """Return the compiled calls of one dict.
+
+        A pipeline gives its own generation, and its scaling.
+        """
+        row = self._row_arguments(scaled)
+        return row_entry(row, self._generation if generation is None else generation, self._gate)
 
     def _learn(self, block: Block) -> Floats:
         self._ensure(max(block.width, self._encoder.width))

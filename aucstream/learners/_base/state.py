@@ -150,6 +150,9 @@ class Program:
     offsets : tuple of Offset
     intercept : bool
         Scores have an intercept that takes up shifts of the features: a change of units moves no score.
+    has_room : function or None
+        (*state, ledger, *params) -> whether the arrays have room for a step; where they have none, `learn_row` changes
+        nothing and returns NaN. None: they always have, but for the pool of buffered rows.
     learn_block, score_block : function
         Their loops over the rows of a block, see `kernels.loops`.
     """
@@ -160,6 +163,7 @@ class Program:
     settle: Callable[..., None] = _settled
     offsets: tuple[Offset, ...] = ()
     intercept: bool = False
+    has_room: Callable[..., bool] | None = None
     parts: dict[str, Part] = field(init=False)
     learn_block: Callable[..., None] = field(init=False)
     score_block: Callable[..., None] = field(init=False)
