@@ -57,7 +57,20 @@ CALLS = 5
 
 _floats, _ints, _table = np.empty(0), np.empty(0, np.int64), np.empty((0, 0))
 _words, _slots = np.empty(0, np.uint64), np.empty((0, 0), np.int64)
-_STATE = (_table, _table, _table, _table, _floats, _slots, _ints, _floats, _words, _floats)  # of Auto, and its ledger
+_STATE = (
+    _table,
+    _table,
+    _table,
+    _floats,
+    _table,
+    _table,
+    _floats,
+    _slots,
+    _ints,
+    _floats,
+    _words,
+    _floats,
+)  # of Auto, and its ledger
 # then the members, the copies of them that are judged, room for the scores of both, and the longest row
 _values_at = unpacker(tuple(map(type_of, (*_STATE, _slots, _slots, _floats, 0))))
 
@@ -79,7 +92,7 @@ def learn_dict(x: int, arguments: int, sign: float, weight: float) -> float:
     if n < 0 or not has_pool_room(arguments, n):
         return math.nan
     (
-        members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
+        members, lines, stack, work, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
         calls, twins, scores, longest,
     ) = _values_at(arguments + 8 * HEAD)  # fmt: skip
     table = slot(arguments, READER)
@@ -105,7 +118,7 @@ def learn_dict(x: int, arguments: int, sign: float, weight: float) -> float:
         scores[calls[k, PLACE]] = finite(score)
     mixture.offer_row(slots, pool_idx, pool_val, generator, scalars, idx, val, sign)
     served: float = mixture.learn_row(
-        members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
+        members, lines, stack, work, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
         None, scores, sign, weight,
     )  # fmt: skip
     return served
@@ -118,7 +131,7 @@ def score_dict(x: int, arguments: int) -> complex:
     if n < 0:
         return complex(math.nan, math.nan)
     (
-        members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
+        members, lines, stack, work, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger,
         calls, _, scores, longest,
     ) = _values_at(arguments + 8 * HEAD)  # fmt: skip
     val = floats_at(slot(slot(arguments, READER), VALUES), n)
@@ -130,7 +143,20 @@ def score_dict(x: int, arguments: int) -> complex:
             return complex(math.nan, math.nan)
         scores[calls[k, PLACE]] = finite(score)
     s = mixture.score_row(
-        members, lines, reference, recent, scalars, slots, pool_idx, pool_val, generator, ledger, None, scores
+        members,
+        lines,
+        stack,
+        work,
+        reference,
+        recent,
+        scalars,
+        slots,
+        pool_idx,
+        pool_val,
+        generator,
+        ledger,
+        None,
+        scores,
     )
     if not math.isfinite(s):
         return complex(math.nan, math.nan)

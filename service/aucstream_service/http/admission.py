@@ -160,12 +160,6 @@ def require_model(context: RequestContext, name: str) -> None:
         )
 
 
-def require_model(context: RequestContext, name: str) -> None:
-    """Raise Forbidden if the key of a request may not be used for a model that its body names."""
-    if context.entry is not None and context.entry.models is not None:
-        _require_model(context.entry, MODELS + name)
-
-
 def require(context: RequestContext, needed: Role) -> None:
     """Raise Forbidden if the key of a request has a lesser role."""
     role = context.role
