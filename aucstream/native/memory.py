@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from aucstream.exclusive import Gate
+from aucstream.kernels.jit import jit
 
 types: Any = numba.types
 
@@ -148,6 +149,12 @@ def caller(result: type, *kinds: type) -> Any:
     return call
 
 
+@jit
+def address_of(array):
+    """Return where an array begins: `array.ctypes.data`, at a twentieth of its price."""
+    return array.ctypes.data
+
+
 def slots_of(values: Sequence[Any]) -> list[int | float]:
     """Return how `unpacker` finds the values: a number is one slot, an array its address and its shape.
 
@@ -156,7 +163,7 @@ def slots_of(values: Sequence[Any]) -> list[int | float]:
     slots: list[int | float] = []
     for value in values:
         if isinstance(value, np.ndarray):
-            slots += [value.ctypes.data, *value.shape]
+            slots += [address_of(value), *value.shape]
         else:
             slots.append(value if isinstance(value, float) else int(value))
     return slots
@@ -241,13 +248,13 @@ class Arguments:
         gate: Gate | None = None,
         scaling: Arguments | None = None,
     ) -> None:
-        end, size = (0, 0) if pool is None else (pool[0].ctypes.data, pool[1])
+        end, size = (0, 0) if pool is None else (address_of(pool[0]), pool[1])
         slots = slots_of(values)
         table = np.zeros(HEAD + len(slots), dtype=np.int64)
         table[:HEAD] = (
             reader,
             limit,
-            0 if row is None else row.ctypes.data,
+            0 if row is None else address_of(row),
             end,
             size,
             *((0, 0) if gate is None else (gate.address, gate.version)),
@@ -260,5 +267,5 @@ class Arguments:
             else:
                 table[number] = value
         self._points_to = (table, values, row, pool, gate, scaling)
-        self.address: int = table.ctypes.data
+        self.address: int = address_of(table)
         self.kinds = tuple(map(type_of, values))

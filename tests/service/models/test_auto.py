@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from aucstream import PSAM, Auto
+from aucstream.native.guard import COMPILED
 from aucstream_service.calls.event_stream import EventStream, Streams
 from aucstream_service.journal.commands import ModelRecord
 from aucstream_service.models.model import Model
@@ -180,3 +181,32 @@ def test_a_stored_model_keeps_the_defaults_of_its_creation(data_dir: Path) -> No
         else:
             assert isinstance(learner, PSAM)
             assert learner.capacity == (7 if name == "psam" else PSAM().capacity)
+
+
+@pytest.mark.skipif(not COMPILED, reason="this interpreter reads rows in Python")
+def test_a_row_alone_passes_all_members_in_one_compiled_call(direct: Direct, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert direct.create("single", algorithm="auto").status_code == 201
+    draw = np.random.default_rng(0)
+    bodies: list[dict[str, object]] = [
+        {"features": dict(zip("abcde", values, strict=True)), "label": values[0] > 0.3}
+        for values in draw.normal(size=(600, 5)).tolist()
+    ]
+    learned(direct, "single", bodies[:500])
+    calls = {"learn": 0, "score": 0}
+    learn_row, score_row = Auto._learn_row, Auto._score_row
+
+    def counted_learn(*arguments: Any) -> float:
+        calls["learn"] += 1
+        return learn_row(*arguments)
+
+    def counted_score(*arguments: Any) -> float:
+        calls["score"] += 1
+        return score_row(*arguments)
+
+    monkeypatch.setattr(Auto, "_learn_row", counted_learn)
+    monkeypatch.setattr(Auto, "_score_row", counted_score)
+    for body in bodies[500:]:
+        assert direct.post("single", "predict-one", {"features": body["features"]}).status_code == 200
+        assert direct.post("single", "learn-one", body).status_code == 200
+    assert calls["learn"] <= 12  # where a member's units change, and about a checkpoint
+    assert calls["score"] == 0
