@@ -78,6 +78,22 @@ class InfinityAllowed:
     """Infinity is a value (`cap=inf` restores a paper's uncapped step)."""
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedBy:
+    """A value of a form of its own.
+
+    Attributes
+    ----------
+    check : function
+        Returns the value in its plain form, or raises ValueError.
+    text : str
+        What is allowed, in words.
+    """
+
+    check: Callable[[Any], Any]
+    text: str
+
+
 SizeKind = Literal[
     "buffered rows", "warm-up rows", "directions", "features", "columns", "names", "bits", "trees", "nodes"
 ]
@@ -115,9 +131,12 @@ class Rule:
     infinite: bool
     default: Any = None
     size: Size | None = None
+    form: CheckedBy | None = None
 
     def expected(self) -> str:
         """Return the constraint in words."""
+        if self.form is not None:
+            return self.form.text
         if self.words:
             text = " | ".join(map(repr, self.words))
         else:
@@ -129,6 +148,11 @@ class Rule:
 
     def checked(self, where: str, value: Any) -> Any:
         """Return `value` in its plain Python type, or raise InvalidParams."""
+        if self.form is not None:
+            try:
+                return self.form.check(value)
+            except ValueError:
+                raise InvalidParams(where, self.expected(), value) from None
         if value is None and self.optional:
             return None
         plain: Any = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
@@ -176,7 +200,9 @@ def _rule(hint: Any, default: Any) -> Rule:
             words = mark.words
     bounds = tuple(mark for mark in marks if isinstance(mark, Bound))
     size = next((mark for mark in marks if isinstance(mark, Size)), None)
-    return Rule(hint, optional, bounds, words, any(isinstance(mark, InfinityAllowed) for mark in marks), default, size)
+    form = next((mark for mark in marks if isinstance(mark, CheckedBy)), None)
+    infinite = any(isinstance(mark, InfinityAllowed) for mark in marks)
+    return Rule(hint, optional, bounds, words, infinite, default, size, form)
 
 
 def check_epochs(epochs: Any) -> int:

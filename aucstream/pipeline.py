@@ -122,7 +122,7 @@ class PipelineSpec(BaseModel):
     )
     encoder: dict[str, Any] = Field(
         default_factory=lambda: {"kind": "vocabulary", "capacity": DEFAULT_CAPACITY},
-        description='`{"kind":"vocabulary","capacity":n}` or `{"kind":"hashing","bits":b}`.',
+        description='`{"kind":"vocabulary","capacity":n}` or `{"kind":"hashing","bits":b}`; both take `crosses`.',
     )
     columns: ColumnsSpec = Field(default_factory=ColumnsSpec, description="How names become columns.")
     calibration: Calibration = "logistic"
@@ -424,7 +424,7 @@ class Pipeline(RankingClassifier):
         if self._spec is not None:
             self._spec = self._spec.model_copy(
                 update={
-                    "encoder": {"kind": "vocabulary", "capacity": encoder.capacity},
+                    "encoder": {**self._spec.encoder, "capacity": encoder.capacity},
                     "columns": ColumnsSpec(min_count=encoder.min_count, eviction=encoder.eviction),
                 }
             )

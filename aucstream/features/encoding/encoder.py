@@ -15,6 +15,7 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.errors import Description, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns
+from aucstream.features.encoding.crosses import Crosses, crosses_of
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.native.reader import Reader
@@ -32,6 +33,8 @@ class Encoder(abc.ABC):
         Number of columns that may occur.
     kinds : ndarray of uint8
         Per column: 0 unknown, 1 numeric, 2 indicator; at least `width` long.
+    crosses : "all", pairs of names or None
+        Which pairs of categories are features of their own.
     reader : Reader
         Reads plain rows. Whether the numbers are finite is left to the kernels: a step skips the row, a score is
         not finite.
@@ -40,6 +43,8 @@ class Encoder(abc.ABC):
     width: int
     kinds: np.ndarray
     selects = False  # whether names come and go: then `learn` is followed by `commit`, or `rewind` or `abandon`
+
+    crosses: Crosses = None  # of encoders that were pickled before there were any
 
     def __init__(self) -> None:
         self._index: dict[Name, int] = {}  # the columns of names, where those are kept
@@ -448,7 +453,7 @@ class Encoder(abc.ABC):
         row = self.reader.read(x)
         if row is not None and all_finite(row[1]):
             return
-        for name, _, _ in entries_of(x, path):
+        for name, _, _ in self._entries(x, path):
             self.check_name(name, path)
 
     def has_columns(self, names: Sequence[Name]) -> bool:
@@ -509,10 +514,27 @@ class Encoder(abc.ABC):
     def _checked(self, x: Mapping[Any, Any]) -> list[tuple[Name, float, int]]:
         if not isinstance(x, Mapping):
             raise InvalidBlock("features", "a dict of name to value", x)
-        entries = entries_of(x)
+        entries = self._entries(x)
         for name, _, _ in entries:
             self.check_name(name)
         return entries
+
+    def _entries(self, x: Mapping[Any, Any], path: str = "") -> list[tuple[Name, float, int]]:
+        """Return the entries of a row, with those of its crosses."""
+        entries = entries_of(x, path)
+        if self.crosses is None:
+            return entries
+        crosses = crosses_of(x, self.crosses)
+        names = {name for name, _, _ in entries}
+        for name, _, _ in crosses:
+            if name in names:
+                raise InvalidBlock("feature", "names that differ: a cross meets another feature", name, path=path)
+        return entries + crosses
+
+    def _note_row(self, x: Mapping[Any, Any]) -> None:
+        """Let the reader find the row's words from now on: it knows nothing of crosses."""
+        if self.crosses is None:
+            self.reader.note(x)
 
     def _slow(self, x: Mapping[Any, Any], *, learn: bool) -> tuple[Ints, Floats]:
         entries = self._checked(x)
@@ -538,7 +560,7 @@ class Encoder(abc.ABC):
         idx = np.array(columns, dtype=np.int64)
         self.reader.make_room(len(columns))
         if not plain and self._unique():
-            self.reader.note(x)
+            self._note_row(x)
         if plain and known and (learn or self.kinds[columns].all()):  # a kind not noted yet is noted by learning
             self.reader.guess(names, idx)
         return idx, values

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from aucstream.block import Ints
-from aucstream.constraints import Ge, Le, Size, rules_of
+from aucstream.constraints import CheckedBy, Ge, Le, Size, rules_of
 from aucstream.errors import CannotMerge
+from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import Name
 
@@ -31,14 +32,22 @@ class Hashing(Encoder):
     ----------
     bits : int
         1 to 28. Memory is 2^bits columns, fixed. Names that collide share a weight; two in one row add.
+    crosses : "all", list of pairs of names, or None, default=None
+        Pairs of features whose values, where both are strings, make a feature `a=v&b=w` besides their own. "all": each
+        pair of the first 16 such features of a row, by name.
 
     Notes
     -----
     Names are not kept, so `weights` by name is refused. `explain_one` names what is in the row it is given.
     """
 
-    def __init__(self, bits: Annotated[int, Ge(1), Le(28), Size("bits")] = 18) -> None:
+    def __init__(
+        self,
+        bits: Annotated[int, Ge(1), Le(28), Size("bits")] = 18,
+        crosses: Annotated[Any, CheckedBy(checked_crosses, ALLOWED)] = None,
+    ) -> None:
         super().__init__()
+        self.crosses: Crosses = rules_of(Hashing)["crosses"].checked("Hashing.crosses", crosses)
         self.bits: int = rules_of(Hashing)["bits"].checked("Hashing.bits", bits)
         self.width = 1 << self.bits
         self.kinds = np.zeros(self.width, dtype=np.uint8)
@@ -46,7 +55,10 @@ class Hashing(Encoder):
     @property
     def spec(self) -> dict[str, Any]:
         """The encoder as it stands in a model's spec."""
-        return {"kind": "hashing", "bits": self.bits}
+        spec: dict[str, Any] = {"kind": "hashing", "bits": self.bits}
+        if self.crosses is not None:
+            spec["crosses"] = self.crosses if self.crosses == "all" else [list(pair) for pair in self.crosses]
+        return spec
 
     def _column(self, name: Name) -> int:
         return hash_of(name) & (self.width - 1)
@@ -100,6 +112,6 @@ class Hashing(Encoder):
         -------
         Hashing
         """
-        encoder = cls(meta["bits"])
+        encoder = cls(meta["bits"], meta.get("crosses"))
         encoder.kinds = arrays["kinds"].copy()
         return encoder

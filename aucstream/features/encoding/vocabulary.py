@@ -11,8 +11,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.constraints import Ge, Size, rules_of
+from aucstream.constraints import CheckedBy, Ge, Size, rules_of
 from aucstream.errors import CannotMerge, Description, InvalidBlock, InvalidParams
+from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses
 from aucstream.features.encoding.distinct import DistinctCount
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import NUMERIC, Name
@@ -68,6 +69,9 @@ class Vocabulary(Encoder):
         What happens to a new name when `capacity` is reached. "none": it is left out of every row and counted in
         `dropped`; what is known goes on learning. "least-recent": it takes the column of the name that was least
         recently seen in a learned row, and all that was learned of that name is forgotten.
+    crosses : "all", list of pairs of names, or None, default=None
+        Pairs of features whose values, where both are strings, make a feature `a=v&b=w` besides their own. "all": each
+        pair of the first 16 such features of a row, by name. They count in the capacity as other names do.
 
     Attributes
     ----------
@@ -97,9 +101,11 @@ class Vocabulary(Encoder):
         capacity: Annotated[int, Ge(1), Size("names")] = DEFAULT_CAPACITY,
         min_count: Annotated[int, Ge(1)] = 1,
         eviction: Eviction = "none",
+        crosses: Annotated[Any, CheckedBy(checked_crosses, ALLOWED)] = None,
     ) -> None:
         super().__init__()
         self._check(capacity, min_count, eviction)
+        self.crosses: Crosses = rules_of(Vocabulary)["crosses"].checked("Vocabulary.crosses", crosses)
         self._narrowed: int | None = None
         self._advice = "the vocabulary's capacity"
         self.width = 0
@@ -200,6 +206,8 @@ class Vocabulary(Encoder):
             spec["min_count"] = self.min_count
         if self.eviction != NONE:
             spec["eviction"] = self.eviction
+        if self.crosses is not None:
+            spec["crosses"] = self.crosses if self.crosses == "all" else [list(pair) for pair in self.crosses]
         return spec
 
     def narrow(self, most: int, advice: str) -> None:
@@ -382,7 +390,7 @@ class Vocabulary(Encoder):
             counts[name] = counts.get(name, 0) + 1
         values = np.array([value for name, value, _ in entries if name in self._index], dtype=np.float64)
         self.reader.make_room(len(entries))
-        self.reader.note(x)
+        self._note_row(x)
         return np.array(sight.columns, dtype=np.int64), values, sight
 
     def _note(self, sight: Sight) -> None:
@@ -424,7 +432,7 @@ class Vocabulary(Encoder):
 
         A row most of whose names are new is none of those before: it is taken the slow way, which expects more of it.
         """
-        if not COMPILED or self.selects:
+        if not COMPILED or self.selects or self.crosses is not None:
             return False
         entries = self._checked(x)
         new = [entry for entry in entries if entry[0] not in self._index]
@@ -432,7 +440,7 @@ class Vocabulary(Encoder):
             return False
         self._add(new)
         self.reader.make_room(len(entries))
-        self.reader.note(x)
+        self._note_row(x)
         return True
 
     def next_column(self, entries: int) -> int | None:
@@ -476,6 +484,8 @@ class Vocabulary(Encoder):
             raise CannotMerge(
                 "merge", "rows that are arrays in both models, or named in both", Description("one of each")
             )
+        if other.crosses != self.crosses:
+            raise CannotMerge("merge", f"the same crosses in both models: {self.crosses}", other.crosses)
         new = [(name, kind) for name, kind in zip(other.names, other.kinds, strict=False) if name not in self._index]
         if len(self.names) + len(new) > self.most and not partial:
             raise CannotMerge("merge", f"at most {self.most} names in all", len(self.names) + len(new))
@@ -555,7 +565,7 @@ class Vocabulary(Encoder):
         -------
         Vocabulary
         """
-        encoder = cls(meta["capacity"], meta.get("min_count", 1), meta.get("eviction", NONE))
+        encoder = cls(meta["capacity"], meta.get("min_count", 1), meta.get("eviction", NONE), meta.get("crosses"))
         if "names" in arrays:
             names: list[Name] = json.loads(arrays["names"].tobytes())
         else:
