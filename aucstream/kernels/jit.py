@@ -204,11 +204,14 @@ class RowCall:
     ----------
     dense, sparse : function
         `function` for a row whose columns are None, and for one that has an array of them.
+    function : function
+        For compiled callers.
     """
 
-    __slots__ = ("dense", "sparse")
+    __slots__ = ("dense", "function", "sparse")
 
     def __init__(self, function: Callable[..., Any], *numbers: type) -> None:
+        self.function = function
         self.dense: Callable[..., Any] = self._first("dense", function, numbers)
         self.sparse: Callable[..., Any] = self._first("sparse", function, numbers)
 

@@ -232,11 +232,12 @@ class Arguments:
     Attributes
     ----------
     address : int
+    values : tuple
     kinds : tuple
         Compiled types of the values.
     """
 
-    __slots__ = ("_points_to", "address", "kinds")
+    __slots__ = ("_points_to", "address", "kinds", "values")
 
     def __init__(
         self,
@@ -266,6 +267,7 @@ class Arguments:
                 floats[number] = value
             else:
                 table[number] = value
-        self._points_to = (table, values, row, pool, gate, scaling)
+        self.values = tuple(values)
+        self._points_to = (table, row, pool, gate, scaling)
         self.address: int = address_of(table)
         self.kinds = tuple(map(type_of, values))

@@ -22,7 +22,7 @@ from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, learner
 from aucstream.learners._base.state import Fixed, PoolIdx, PoolVal, Program, Scratch, Slots, Table
-from aucstream.native.row_entry import NO_ENTRY, RowEntry
+from aucstream.native.row_entry import RowEntry
 from aucstream.portfolio.member_calls import MemberCalls
 from aucstream.portfolio.portfolio import NEWEST, SPARSE, candidates_of
 from aucstream.stages import Stages
@@ -524,7 +524,10 @@ class Auto(Learner):
         objects: list[Any] = [self._arrays, self._ledger, self._listed, encoder, encoder.reader.val, encoder.kinds]
         for stages in heard:
             scaling = stages.scaling
-            objects += (stages.learner, stages.learner._generation, scaling, scaling.columns, stages.resolved)
+            fixed = None if stages.mapping is None else stages.mapping.warmup.fixed
+            if fixed is not None:
+                scaling = fixed.scaling
+            objects += (stages.learner, stages.learner._generation, scaling, scaling.columns, stages.resolved, fixed)
         return objects
 
     def _heard(self) -> list[Stages]:
@@ -537,7 +540,7 @@ class Auto(Learner):
         state = (*self._arrays, self._ledger)
         entry = self._calls.entry(self._active, self._heard(), state, self._pool_at, self._encoder, self._gate)
         if entry is None:
-            return NO_ENTRY
+            entry = RowEntry(None, self._gate.version)
         entry.generation = self._generation if generation is None else generation
         return entry
 

@@ -229,7 +229,7 @@ class MemberCalls:
         gate : Gate
             Of `Auto`, or of the pipeline that it is in.
         """
-        if not COMPILED:
+        if not COMPILED or any(map(_is_open, heard)):
             return None
         kept: dict[int, Kept] = {}
         for number, stages in enumerate(heard):
@@ -265,12 +265,16 @@ class MemberCalls:
     def _member(self, before: Kept | None, own: Kept | None, stages: Stages, encoder: Encoder) -> Kept | None:
         """Return the calls of a member: those of the time before, or as much of them, or of its own, as still holds."""
         learner, scaling, reader = stages.learner, stages.scaling, encoder.reader
-        if stages.mapping is not None or stages.resolved is None:
-            return None
-        shared = scaling, scaling.columns, encoder.kinds, reader, reader.val
+        fixed = None if stages.mapping is None else stages.mapping.warmup.fixed
+        if fixed is not None:
+            scaling = fixed.scaling
+        shared = scaling, scaling.columns, encoder.kinds, reader, reader.val, fixed
         if before is not None and _are(before.stands_on, (learner, learner._generation, *shared)):
             return before
-        row = learner._row_arguments(scaling.scaled_row(reader, encoder.kinds) if scaling.scheduled else None)
+        if fixed is not None:
+            row = fixed.row_arguments(learner, reader)
+        else:
+            row = learner._row_arguments(scaling.scaled_row(reader, encoder.kinds) if scaling.scheduled else None)
         if row is None:
             return None
         alike = before or own
@@ -278,6 +282,11 @@ class MemberCalls:
         code = alike.code if alike is not None and same_code else _machine_code(row)
         # the generation may be another one by now: the learner makes room for the row first
         return Kept((learner, learner._generation, *shared), row, code)
+
+
+def _is_open(stages: Stages) -> bool:
+    """Return whether the scaling of a member, or the map in front of it, is not known yet."""
+    return stages.resolved is None or (stages.mapping is not None and stages.mapping.warmup.fixed is None)
 
 
 def _are(some: Sequence[Any], others: Sequence[Any]) -> bool:
