@@ -23,6 +23,7 @@ from aucstream.features.scaling.scaling import FIRST_RULES, Scaling
 from aucstream.kernels.jit import RowCall
 from aucstream.kernels.rows import maps as kernel
 from aucstream.kernels.rows.finite import all_finite
+from aucstream.kernels.rows.scaling import ESTIMATES, SIZE
 from aucstream.native.dicts import NO_LIMIT
 from aucstream.native.mapped_row import mapped_program
 from aucstream.native.reader import Reader
@@ -152,21 +153,24 @@ class Fixed:
         return self._out
 
     def row_arguments(self, learner: Learner, reader: Reader) -> RowArguments | None:
-        """Return what compiled calls of one row of `reader` stand on; None where there are none.
+        """Return what compiled calls of one row of `reader` stand on.
 
-        There are none where the scaling moves, and where the learner has no room for the features yet.
+        None where there are none: the learner has none, or has no room for the features yet.
         """
-        behind = None if self.moves else learner._row_arguments()
+        behind = learner._row_arguments()
         if behind is None or behind.limit < self.features:
             return None
         room, scaling = reader.val.size, self.scaling
         applied = scaling.standard, scaling.center, scaling._kind, self.kinds, scaling.columns, scaling.s
-        before_map = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room), np.empty(self.features), self.place
+        picked = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+        undo = np.empty(SIZE + ESTIMATES * room)
         values = behind.arguments.values
         state, numbers = values[: behind.states], values[behind.states :]
         map_row = self.kind._row.function
-        program = mapped_program(behind.program, map_row, len(self._arguments), len(state), learner._pool_at)
-        state = (*before_map, *applied, *self._arguments, *state)
+        program = mapped_program(
+            behind.program, map_row, len(self._arguments), len(state), learner._pool_at, self.moves
+        )  # fmt: skip
+        state = (*picked, undo, np.empty(self.features), self.place, *applied, *self._arguments, *state)
         return row_arguments(program, state, numbers, reader, limit=NO_LIMIT, pool_at=-1, gate=learner._gate)
 
     def learn(self, block: Block, learner: Learner) -> Floats:

@@ -26,8 +26,17 @@ PORTFOLIOS = {
     "default": "2026",
     "forgetful": "none/jointforest auto@50/psam(capacity=20) standard@80/ftrl arctan+bounded/mba l2/cbr",
     "steps": "none/onlinelogistic none/solam standard/oam(capacity=5) scale+bounded/spam l2/vrspam auto/fsauc",
+    "maps": "arctan+bounded/randomthresholds(components=20;warmup=30)/mba l2/kmeansnystroem(landmarks=6;warmup=40)/mba "
+    "none/randomnetwork(components=6;warmup=25)/jointforest standard/randomfourier(components=8;warmup=20)/psam(capacity=9)",
+    "moving maps": "auto@50/randomthresholds(components=9;warmup=30)/mba standard@80/kmeansnystroem(landmarks=4;warmup=20)/psam "
+    "standard@40+bounded/randomfourier(components=5;warmup=20)/ftrl auto/psam(capacity=20)",
 }
-ENCODERS = {"names": lambda: Vocabulary(), "few names": lambda: Vocabulary(9), "hashed": lambda: Hashing(bits=4)}
+ENCODERS = {
+    "names": lambda: Vocabulary(),
+    "few names": lambda: Vocabulary(9),
+    "leaving names": lambda: Vocabulary(7, eviction="least-recent"),
+    "hashed": lambda: Hashing(bits=4),
+}
 
 
 def plainly(model: Any) -> Any:
