@@ -78,7 +78,7 @@ def _mapped(
         idx_out, x_out, scaled, undo, out, place, standard, centred, kind, kinds, columns, s = before_map
         if x.size > idx_out.size:
             return -1
-        n = pick(idx, x, place, idx_out, x_out)
+        n: int = pick(idx, x, place, idx_out, x_out)
         if n < 0:
             return -1
         if moves and learning:
