@@ -82,6 +82,22 @@ def centred_in(idx, x, ref):
 
 
 @jit
+def run_start(idx):
+    """Return j where idx is j, j + 1, j + 2, …; -1 where it is not."""
+    for k in range(1, idx.size):
+        if idx[k] != idx[0] + k:
+            return -1
+    return idx[0] if idx.size > 0 else 0
+
+
+@jit
+def add_multiple(factor, x, out):
+    """Add factor x to out (n,). Both are slices: their loop is compiled to vectors, one from `first` on is not."""
+    for k in range(out.size):
+        out[k] += factor * x[k]
+
+
+@jit
 def add_row(cross, square, total, ref, positive, idx, x, weight, gap):
     """Take a row into the sums of its class, r = 0 in all columns it lacks; writes cross, square, total, gap."""
     n = x.size
@@ -93,16 +109,15 @@ def add_row(cross, square, total, ref, positive, idx, x, weight, gap):
         square[j] += weight * e * e
     if cross is None:
         return
+    start = 0 if idx is None else run_start(idx)
     for a in range(n):
         f = weight * gap[a]
         if f == 0.0:
             continue
         first, last = (a + 1, n) if positive else (0, a)
-        if idx is None:
-            row = cross[a]
-            for b in range(first, last):
-                row[b] += f * gap[b]
-        else:
+        if start >= 0:
+            add_multiple(f, gap[first:last], cross[start + a, start + first : start + last])
+        elif idx is not None:
             for b in range(first, last):
                 gain_product(cross, positive, idx[a], idx[b], f * gap[b])
 

@@ -27,33 +27,34 @@ def eliminate(A, pivots):
     n = pivots.size
     for k in range(n):
         pivots[k] = A[k, k]
+    # the rows are slices, from the diagonal on: loops over all of a slice are compiled to vectors
     for first in range(0, n, PANEL):
         last = min(first + PANEL, n)
         for k in range(first, last):
-            row = A[k]
+            row = A[k, k:n]
             for m in range(first, k):
-                above = A[m]
-                f = above[k]
-                for j in range(k, n):
+                above = A[m, k:n]
+                f = above[0]
+                for j in range(row.size):
                     row[j] -= f * above[j]
-            if row[k] > DEPENDENT * pivots[k]:
-                pivots[k] = 1.0 / math.sqrt(row[k])
+            if row[0] > DEPENDENT * pivots[k]:
+                pivots[k] = 1.0 / math.sqrt(row[0])
             else:
                 pivots[k] = 0.0
-            for j in range(k, n):
+            for j in range(row.size):
                 row[j] *= pivots[k]
         four = last - (last - first) % 4
         for i in range(last, n):
-            row = A[i]
+            row = A[i, i:n]
             for k in range(first, four, 4):
-                a, b, c, e = A[k], A[k + 1], A[k + 2], A[k + 3]
-                p, q, r, s = a[i], b[i], c[i], e[i]
-                for j in range(i, n):
+                a, b, c, e = A[k, i:n], A[k + 1, i:n], A[k + 2, i:n], A[k + 3, i:n]
+                p, q, r, s = a[0], b[0], c[0], e[0]
+                for j in range(row.size):
                     row[j] -= (p * a[j] + q * b[j]) + (r * c[j] + s * e[j])
             for k in range(four, last):
-                a = A[k]
-                p = a[i]
-                for j in range(i, n):
+                a = A[k, i:n]
+                p = a[0]
+                for j in range(row.size):
                     row[j] -= p * a[j]
 
 
