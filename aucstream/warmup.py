@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from aucstream.io.csv import read_csv
 from aucstream.io.json_rows import JsonRows
 from aucstream.io.svmlight import read_svmlight
 from aucstream.kernels.auc import losses as judging
+from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.learner import Learner
 from aucstream.metrics import AUC, FadingAUC, PairedAUC
 from aucstream.pipeline import Pipeline
-from aucstream.registry import LEARNERS, learner_class
+from aucstream.registry import LEARNERS, learner_class, make
 
 ROWS = 48  # past the first change of units on the schedule
+MAPPED = (  # the members behind maps that `Auto` has at its defaults, after a shorter warm-up
+    "arctan+bounded/randomthresholds(components=8;warmup=24)/mba arctan+bounded/kmeansnystroem(landmarks=8;warmup=24)/mba"
+)
 
 
 def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambda _: None) -> None:
@@ -37,6 +41,8 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
         cls = learner_class(name)
         for params in cls._unit_test_params():
             _warm_learner(cls(**params))
+        if name == "auto":
+            _warm_learner(make(name, {"portfolio": MAPPED}))
         said(name)
     if names is None:
         _warm_maps(learner_class(chosen[0])())
@@ -86,13 +92,22 @@ def _warm_maps(learner: Learner) -> None:
             model.score_one({"c": 1.0})
 
 
+def _scalers_before(learner: Learner) -> Iterator[AutoScale | Standardize | UnitNorm]:
+    """Yield the scalers that a pipeline takes in front of a learner."""
+    yield AutoScale()
+    if Capability.STEPS_BEFORE in learner._capabilities:
+        yield UnitNorm()
+        if Capability.RUNNING_SCALER in learner._capabilities:
+            yield Standardize()
+
+
 def _warm_learner(learner: Learner) -> None:
     from scipy import sparse
 
     random = np.random.default_rng(0)
     X = random.normal(size=(ROWS, 3))
     y = np.arange(ROWS) % 2 == 0
-    for scaler in (AutoScale(), Standardize(), UnitNorm()):
+    for scaler in _scalers_before(learner):
         model = Pipeline(scaler, learner)
         model.partial_fit(X, y)
         model.decision_function(X)
