@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import heapq
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -493,6 +494,10 @@ class Pipeline(RankingClassifier):
         """Return the calibrated probability of each score; one half where calibration is off."""
         return np.full(len(scores), 0.5) if self.calibration == "none" else super()._probabilities(scores)
 
+    def _bytes_at(self, more: int) -> int:
+        """Return the bytes that one step may have to write when the encoder has so many columns more."""
+        return self._stages.bytes_at(self._encoder.width + more)
+
     # -- reading -------------------------------------------------------------------------------------
 
     @property
@@ -510,6 +515,34 @@ class Pipeline(RankingClassifier):
         """Name to weight of the output score, in the units that the scaler applies at present."""
         self._refuse_map("weights")
         return self._stages.learner.weights
+
+    def largest_weights(self, most: int) -> list[tuple[Any, float]]:
+        """Return names and weights of the output score, the largest by absolute value first.
+
+        Parameters
+        ----------
+        most : int
+            How many at most, >= 1.
+
+        Returns
+        -------
+        list of (name, float)
+            Those of one absolute value in the order of their names as text.
+
+        Raises
+        ------
+        InvalidParams
+            The model has a feature map, or its score is no sum over names.
+        """
+        self._refuse_map("weights")
+        learner = self._stages.learner
+        names, weights = learner._names(), learner.coefficients()
+        sizes = np.abs(weights)
+        at = np.arange(weights.size)
+        if most < weights.size:  # all that are as large as the smallest of them: names decide among equals
+            at = np.flatnonzero(sizes >= np.partition(sizes, weights.size - most)[weights.size - most])
+        pairs = ((names[j], weights.item(j)) for j in at.tolist())
+        return heapq.nsmallest(most, pairs, key=lambda pair: (-abs(pair[1]), str(pair[0])))
 
     def _refuse_map(self, where: str) -> None:
         if self._map_pattern is not None:

@@ -21,6 +21,8 @@ from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.learner import Learner, shares_of
 from aucstream.registry import learner_class
 
+SCALING_BYTES = 64  # of a column in a scaler, about
+
 
 @dataclass
 class Stages:
@@ -189,6 +191,18 @@ class Stages:
             return
         self.scaling.forget_columns(columns)
         self.learner._forget_columns(columns)
+
+    # -- cost ----------------------------------------------------------------------------------------
+
+    def bytes_at(self, width: int) -> int:
+        """Return the bytes that one step may have to write when the encoder has so many columns.
+
+        They grow with the time that the longest steps take: where arrays grow, units change, or a system is solved.
+        """
+        mapping, learner = self.mapping, self.learner
+        if mapping is None:
+            return learner._state_bytes(width) + SCALING_BYTES * (width if self.scaling.scheduled else 0)
+        return learner._state_bytes(0) + mapping.bytes
 
     # -- copies --------------------------------------------------------------------------------------
 

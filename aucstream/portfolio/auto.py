@@ -304,6 +304,11 @@ class Auto(Learner):
             return self._twins
         return self._models
 
+    def _state_bytes(self, width: int) -> int:
+        return super()._state_bytes(width) + sum(
+            self._models[j].bytes_at(width) for j in self._active or range(len(self._models))
+        )
+
     # -- learning ----------------------------------------------------------------------------------
 
     def _learn(self, block: Block) -> Floats:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WILD = 1e100  # a row with a larger value or weight is skipped: squared distances to it could overflow
 MOST_ROWS = 80_000  # rows a map is fitted on, at most
 MOST_ENTRIES = 1 << 24  # a warm-up ends with the row that brings its entries to this: 256 MiB
+FIT_BYTES = 1 << 28  # in which a fit is counted: it takes seconds
 ROWS_AT_ONCE = 1024  # rows whose features are in memory at once
 
 Arrays = dict[str, np.ndarray]
@@ -437,6 +438,12 @@ class Mapped:
         self.encoder = encoder
         self.learner = learner
         self.warmup = Warmup(map_.warmup)
+
+    @property
+    def bytes(self) -> int:
+        """What one step may have to write beside the learner's state; while the fit is to come, as much as that."""
+        fixed = self.warmup.fixed
+        return FIT_BYTES if fixed is None else sum(table.nbytes for table in fixed.tables.values())
 
     def twin(self, learner: Learner) -> Mapped:
         """Return a copy for scoring in front of another learner."""

@@ -52,7 +52,9 @@ class BlockModel(Protocol):
 
     def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats: ...
 
-    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float: ...
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float, *, at_once: bool = True) -> float: ...
+
+    def _bytes_at(self, more: int) -> int: ...
 
     def _row_entry(self) -> RowEntry: ...
 
@@ -165,6 +167,19 @@ class Engine(Exclusive):
 
     # -- learning --------------------------------------------------------------------------------
 
+    def bytes_at(self, more: int) -> int:
+        """Return the bytes that one step may have to write when `more` new names come with it.
+
+        They grow with the time that the longest steps take: where arrays grow, units change, or a system is solved.
+        """
+        return self._model._bytes_at(more)
+
+    @property
+    @lock_free
+    def width(self) -> int:
+        """Number of columns that may occur."""
+        return self._model._encoder.width
+
     @lock_free
     def learn_row(self, x: Any, sign: float, weight: float = 1.0) -> float:
         """Learn one row that `check_rows` has passed; return its score before, NaN where it was skipped."""
@@ -177,39 +192,44 @@ class Engine(Exclusive):
             return self.learn_rows([x], np.array([sign]), np.array([weight])).item()
         return self._learn_dict(x, sign, weight)
 
-    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float, *, at_once: bool = True) -> float:
         try:
-            return self._model._learn_dict(x, sign, weight)
+            return self._model._learn_dict(x, sign, weight, at_once=at_once)
         except NonFiniteStep:
             return math.nan
 
-    def learn_rows(self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None) -> Floats:
+    def learn_rows(
+        self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None, *, at_once: bool = True
+    ) -> Floats:
         """Learn rows that `check_rows` has passed; return the score (n,) before each update.
 
-        Rows that are `Columns` are learned as a matrix. Rows of weight 0 are only scored.
+        Rows that are `Columns` are learned as a matrix. Rows of weight 0 are only scored. A dict alone is one compiled
+        call that keeps the GIL; where it is not to be `at_once`, other threads have the GIL during its step.
         """
         if weights is None:
             weights = np.ones(len(rows))
         if isinstance(rows, Columns) or all(type(x) is dict for x in rows):
-            return self.learn_dicts(rows, signs, weights)
+            return self.learn_dicts(rows, signs, weights, at_once=at_once)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
-                scores[a:b] = self.learn_dicts(rows[a:b], signs[a:b], weights[a:b])
+                scores[a:b] = self.learn_dicts(rows[a:b], signs[a:b], weights[a:b], at_once=at_once)
             else:
                 for c, d in _runs([len(x) for x in rows[a:b]]):
                     part = slice(a + c, a + d)
                     scores[part] = self.learn_array(np.array(rows[part], dtype=np.float64), signs[part], weights[part])
         return scores
 
-    def learn_dicts(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
+    def learn_dicts(
+        self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats, *, at_once: bool = True
+    ) -> Floats:
         """Learn dicts that `check_dicts` has passed; return the score (n,) before each update.
 
-        Rows of weight 0 are only scored.
+        Rows of weight 0 are only scored. `at_once` as in `learn_rows`.
         """
         model, encoder = self._model, self._encoder
         if encoder.selects:
-            return self._learn_selected(rows, signs, weights)
+            return self._learn_selected(rows, signs, weights, at_once=at_once)
         if len(rows) >= MANY and (weights > 0.0).all():
             mark = encoder.mark()
             block = dict_block(encoder, rows, signs, weights, learn=True)
@@ -222,9 +242,11 @@ class Engine(Exclusive):
                 model._restore(checkpoint)
             encoder.rewind(mark)
         each = zip(rows, signs.tolist(), weights.tolist(), strict=True)
-        return np.array([self._learn_dict(x, sign, weight) for x, sign, weight in each])
+        return np.array([self._learn_dict(x, sign, weight, at_once=at_once) for x, sign, weight in each])
 
-    def _learn_selected(self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats) -> Floats:
+    def _learn_selected(
+        self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats, *, at_once: bool
+    ) -> Floats:
         """Learn dicts where names come and go: blocks of rows that change no column, and the others one by one."""
         model, encoder = self._model, self._encoder
         scores = np.empty(len(rows))
@@ -234,7 +256,7 @@ class Engine(Exclusive):
             stop = start + len(head.block)
             if stop - start < 2:
                 stop = start + 1
-                scores[start] = self._learn_dict(rows[start], signs.item(start), weights.item(start))
+                scores[start] = self._learn_dict(rows[start], signs.item(start), weights.item(start), at_once=at_once)
             else:
                 scores[start:stop] = model._learn(head.block)
                 head.note(encoder, ~np.isnan(scores[start:stop]))

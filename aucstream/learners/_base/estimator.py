@@ -80,6 +80,10 @@ class RankingClassifier(RowClassifier):
     def _restore(self, checkpoint: Any) -> None:
         """Restore what `_checkpoint` returned."""
 
+    @abc.abstractmethod
+    def _bytes_at(self, more: int) -> int:
+        """Return the bytes that one step may have to write when the encoder has so many columns more."""
+
     @property
     @abc.abstractmethod
     def weights(self) -> dict[Any, float]:

@@ -104,15 +104,18 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         self._learn_dict(x, sign, w)
 
     @exclusive
-    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float) -> float:
-        """Learn one dict with its sign; return the score before the update."""
+    def _learn_dict(self, x: Mapping[Any, Any], sign: float, weight: float, *, at_once: bool = True) -> float:
+        """Learn one dict with its sign; return the score before the update.
+
+        `at_once`: by one compiled call, where it can be; that call keeps the GIL.
+        """
         weight = weight_of(weight)
         if weight == 0.0:
             if not isinstance(x, Mapping):
                 raise InvalidBlock("features", "a dict of name to value", x)
             self._encoder.check(x)
             return self._score_dict(x)
-        entry = self._row_entry()
+        entry = self._row_entry() if at_once else NO_ENTRY
         score = entry.learn(-id(x), entry.address, sign, weight)
         if score == score:
             return score

@@ -197,6 +197,13 @@ class Program:
         """Return fresh arrays, all zero, for `width` columns and `slots` buffered rows."""
         return tuple(_new_array(part, width, slots, sizes) for part in self.parts.values())
 
+    def bytes_at(self, arrays: tuple[np.ndarray, ...], width: int, sizes: Mapping[str, int]) -> int:
+        """Return the bytes of the arrays when they have so many columns; none of them is made."""
+        return sum(
+            array.itemsize * _cells(part, array, width, sizes)
+            for part, array in zip(self.parts.values(), arrays, strict=True)
+        )
+
     def widened(self, arrays: tuple[np.ndarray, ...], width: int) -> tuple[np.ndarray, ...]:
         """Return the arrays for more columns; new entries are zero."""
         return tuple(_widened(part, array, width) for part, array in zip(self.parts.values(), arrays, strict=True))
@@ -218,6 +225,16 @@ def _new_array(part: Part, width: int, slots: int, sizes: Mapping[str, int]) -> 
     if isinstance(part, Slots):
         return np.zeros((slots + 1, 3), dtype=np.int64)
     return np.zeros(0, dtype=np.int64 if isinstance(part, PoolIdx) else np.float64)
+
+
+def _cells(part: Part, array: np.ndarray[Any, Any], width: int, sizes: Mapping[str, int]) -> int:
+    """Return how many numbers an array has for `width` columns."""
+    if isinstance(part, Vector):
+        return width
+    if isinstance(part, Table):
+        rows, columns = part.shape(width, sizes)
+        return rows * columns
+    return array.size
 
 
 def _widened(part: Part, array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:

@@ -183,6 +183,16 @@ class StatefulClassifier(RankingClassifier):
             self._capacity = max(width, self._capacity_for(2 * self._capacity))
             self._arrays = self._program.widened(self._arrays, self._capacity)
 
+    def _bytes_at(self, more: int) -> int:
+        return self._state_bytes(self._encoder.width + more)
+
+    def _state_bytes(self, width: int) -> int:
+        """Return the bytes of the state when so many columns are in use: what one step may have to write."""
+        capacity = self._capacity
+        if self._capacity_for(width) > capacity:
+            capacity = max(self._capacity_for(width), self._capacity_for(2 * capacity))
+        return self._program.bytes_at(self._arrays, capacity, self._sizes())
+
     def _reserve(self, entries: int, longest: int) -> None:
         """Make room in the buffers for what rows of `entries` values in all can put there."""
         at = self._pool_at

@@ -48,7 +48,7 @@ class OneRowCall:
         """Answer by `connection.answer`, now or when the journal has decided."""
         self._context.bytes_in = len(body)
         try:
-            answer = self._call(self._context, self._model, body)
+            answer = self._edge.hot.begun(self._call, self._context, self._model, body)
         except Exception as error:
             self._refuse(connection, error)
             return

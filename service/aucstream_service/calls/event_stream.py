@@ -118,15 +118,19 @@ class EventStream(Response):
                 return
             await self._wait(min(1.0 / settings.events_per_second, settings.event_heartbeat_seconds))
         if self._over() is None and not self._left:
-            self._seen = model.seq
-            data = _encode(numbers(model))
+            seq, data, news = await self._streams.host.workers.run_if_long(model, self._read, model.summary_size)
             # Without an id: who is cut off before the numbers gets an alarm again.
-            news = [(b"alarm", self._alarm()), *((b"member", change) for change in self._changes())]
             for kind, item in news:
                 if item is not None:
                     await self._send(send, _part(b"event: %s\ndata: %s\n\n" % (kind, _encode(item))))
-            await self._send(send, _part(b"id: %d\ndata: %s\n\n" % (self._seen, data)))
+            await self._send(send, _part(b"id: %d\ndata: %s\n\n" % (seq, data)))
             await self._wait(1.0 / settings.events_per_second)
+
+    def _read(self) -> tuple[int, bytes, list[tuple[bytes, dict[str, Any] | None]]]:
+        """Return the seq and the numbers of now, and what is new."""
+        seq = self._seen = self._model.seq
+        data = _encode(numbers(self._model))
+        return seq, data, [(b"alarm", self._alarm()), *((b"member", change) for change in self._changes())]
 
     def _alarm(self) -> dict[str, Any] | None:
         """Return the newest alarm, once."""

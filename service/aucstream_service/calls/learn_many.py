@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from aucstream_service.errors.exceptions import Disconnected, InvalidBody, RowsR
 from aucstream_service.errors.problems import MAX_ERRORS, field_errors
 from aucstream_service.http.request_context import JSON, NDJSON, RequestContext
 from aucstream_service.journal.commands import Kind, Mode
-from aucstream_service.journal.row_batch import RowBatch, concatenate
+from aucstream_service.journal.row_batch import RowBatch, bytes_of, concatenate
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.models.queued import Learned
@@ -154,15 +155,19 @@ class LearnMany:
         for start in range(0, len(lines), STEP_ROWS):
             if start:
                 await asyncio.sleep(0)
-            parts.append(decoder.rows(lines[start : start + STEP_ROWS])[0])
+            step = lines[start : start + STEP_ROWS]
+            part, _ = await self.host.workers.run_if_long(model, partial(decoder.rows, step), bytes_of(step))
+            parts.append(part)
         tally = Tally(model)
         if parts:
             rows = concatenate(parts)
+            await model.free()
             learned = await self.host.learn(model, rows, decoder.kind, Mode.ALL, KINDS[call])
             for row, refusal in learned.outcome.refusals.items():
                 raise refusal.error(f"/{row}")
             again = tally.count(learned, rows)
             while again is not None:
+                await model.free()
                 again = tally.count(await self.host.learn(model, again, decoder.kind, Mode.ALL, KINDS[call]), again)
         return tally
 
@@ -172,9 +177,10 @@ class LearnMany:
         decoder = self._decoder(model, call, tally.refuse if mode is Mode.SKIP else None)
         try:
             async for part in parts:
-                rows, bad = decoder.rows(part)
+                rows, bad = await self.host.workers.run_if_long(model, partial(decoder.rows, part), bytes_of(part))
                 if len(rows):
                     await self.host.wait_for_room(len(rows), rows.size)
+                    await model.free()
                     in_flight.append((self.host.learn(model, rows, decoder.kind, mode, KINDS[call]), rows))
                 # With ids a batch may stop at a conflict: nothing after it may be under way.
                 stops = mode is Mode.ABORT and rows.ids is not None
@@ -217,6 +223,7 @@ class LearnMany:
             tally.refuse(rows.places[row], error)
         if again is not None:
             await self.host.wait_for_room(len(again), again.size)
+            await model.free()
             in_flight.append((self.host.learn(model, again, decoder.kind, mode), again))
 
 

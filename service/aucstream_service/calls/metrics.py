@@ -1,12 +1,13 @@
-"""What a scrape of /metrics sees.
+"""What a scrape of /metrics sees: numbers that the loop reads in slices, and a text that a thread makes of them.
 
 Nothing is counted here: requests are counted by `http/access.py`, commits by the writer, rows by the models.
-A scrape reads those numbers through one collector, on a registry of the application's own. A deleted
+A deleted
 model is not in the host any more, so its series end with it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fnmatch
 import platform
 import time
@@ -24,10 +25,11 @@ from aucstream_service.calls.event_stream import Streams
 from aucstream_service.http.access import Watch
 from aucstream_service.models.counts import Counts
 from aucstream_service.models.host import ModelHost
-from aucstream_service.models.model import Model
+from aucstream_service.models.model import Model, Reading
 from aucstream_service.telemetry.histogram import Histogram
 
-SUMMARY_SECONDS = 0.05  # of the loop that one scrape may spend on AUC intervals (about 2 ms a model)
+SUMMARY_SECONDS = 0.05  # that one scrape may spend on AUC intervals (about 2 ms a model)
+SLICE_SECONDS = 0.005  # after which a scrape lets others have the loop
 
 OUTCOMES = tuple(name for name in Counts.__dataclass_fields__ if name != "refused")
 
@@ -58,24 +60,43 @@ def _one(value: float | None) -> list[tuple[Labels, float | None]]:
     return [((), value)]
 
 
-class ServiceCollector(Collector):
-    """Reads the host and the watch at each scrape; runs on the event loop."""
+class Collection(Collector):
+    """Families that were read."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        """Return them."""
+        return self._families
+
+
+class Reader:
+    """Reads the host and the watch at each scrape; runs on the event loop, a moment at a time."""
 
     def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
         self._host = host
         self._watch = watch
         self._streams = streams
 
-    def describe(self) -> list[Metric]:
-        """Say nothing at registration: the families are the same at every scrape."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all families."""
-        yield from self._service()
-        yield from self._requests()
-        yield from self._journal()
-        yield from self._models()
+    async def families(self) -> list[Metric]:
+        """Return all families."""
+        models, hidden = self._chosen()
+        await self._summarise(models)
+        begun = time.perf_counter()
+        families = [*self._service(), *self._requests(), *self._journal()]
+        readings: dict[int, Reading] = {}
+        for model in models:
+            readings[model.number] = model.reading
+            if time.perf_counter() - begun > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                begun = time.perf_counter()
+        for family in self._models(models, hidden, readings):
+            families.append(family)
+            if time.perf_counter() - begun > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                begun = time.perf_counter()
+        return families
 
     def _service(self) -> Iterator[Metric]:
         host = self._host
@@ -96,6 +117,11 @@ class ServiceCollector(Collector):
             "aucstream_queue_rows", "Rows waiting for the journal or to be applied.", (), _one(host.waiting_rows)
         )
         yield _gauge("aucstream_queue_bytes", "Bytes of the requests in the queue.", (), _one(host.waiting_bytes))
+        yield _histogram(
+            "aucstream_loop_lag_seconds",
+            "How late a timer of the event loop comes, which is due every ten milliseconds.",
+            host.lag.histogram,
+        )
         yield _gauge("aucstream_replay_rows", "Rows to replay at this start.", (), _one(host.to_replay))
         yield _gauge("aucstream_replayed_rows", "Rows replayed so far at this start.", (), _one(host.replayed))
 
@@ -161,8 +187,7 @@ class ServiceCollector(Collector):
         yield _gauge("aucstream_journal_last_commit_seconds", "The newest transaction.", (), _one(host.commits.last))
         yield _gauge("aucstream_journal_bytes", "Size of the journal's files.", (), _one(host.journal.size()))
 
-    def _models(self) -> Iterator[Metric]:
-        models, hidden = self._chosen()
+    def _models(self, models: list[Model], hidden: int, readings: dict[int, Reading]) -> Iterator[Metric]:
         yield _gauge("aucstream_models_hidden", "Models without metrics of their own.", (), _one(hidden))
 
         def each(value: Callable[[Model], float | None]) -> list[tuple[Labels, float | None]]:
@@ -173,9 +198,9 @@ class ServiceCollector(Collector):
 
         label = ("model",)
         faulted = each(lambda m: m.fault is not None) + [((name,), 1.0) for name in sorted(self._host.set_aside)]
-        yield _counter("aucstream_model_examples", "Rows learned.", label, total(lambda m: m.pipeline.examples))
+        yield _counter("aucstream_model_examples", "Rows learned.", label, total(lambda m: readings[m.number].examples))
         yield _counter(
-            "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: m.pipeline.positives)
+            "aucstream_model_positives", "Positive rows learned.", label, total(lambda m: readings[m.number].positives)
         )
         yield _gauge(
             "aucstream_model_pending", "Predictions and early labels that wait.", label, each(lambda m: m.pending)
@@ -186,7 +211,7 @@ class ServiceCollector(Collector):
             label,
             each(lambda m: m.spec.pending.capacity),
         )
-        used = [(model.name, usage) for model in models if (usage := model.pipeline.usage) is not None]
+        used = [(model.name, usage) for model in models if (usage := readings[model.number].usage) is not None]
         yield _gauge(
             "aucstream_model_vocabulary_names",
             "Names that have a column.",
@@ -281,7 +306,6 @@ class ServiceCollector(Collector):
         return [models[name] for name in chosen], len(models) - len(chosen)
 
     def _evaluations(self, models: list[Model]) -> Iterator[Metric]:
-        self._summarise(models)
         summaries = [(model.name, model.summary) for model in models if model.summary is not None]
         over: Labels = ("model", "over")
 
@@ -320,12 +344,14 @@ class ServiceCollector(Collector):
             [((name, member["name"]), member["resting_since"] is not None) for name, member in members],
         )
 
-    @staticmethod
-    def _summarise(models: list[Model]) -> None:
-        """Bring summaries up to date, the oldest first, as long as a scrape may take."""
+    async def _summarise(self, models: list[Model]) -> None:
+        """Bring summaries up to date, the oldest first, as long as a scrape may take; not of models at work."""
         until = time.perf_counter() + SUMMARY_SECONDS
-        for model in sorted((model for model in models if model.summary_due), key=lambda model: model.summary_at):
-            model.summarise()
+        due = [model for model in models if model.summary_due]
+        for model in sorted(due, key=lambda model: model.summary_at):
+            if not model.away:
+                await self._host.workers.run_if_long(model, model.summarise, model.summary_size)
+                await asyncio.sleep(0)
             if time.perf_counter() > until:
                 return
 
@@ -341,15 +367,22 @@ def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
 
 
 class Metrics:
-    """The registry of one application, and its text."""
+    """What a scrape is answered."""
 
     def __init__(self, host: ModelHost, watch: Watch, streams: Streams) -> None:
-        self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(ServiceCollector(host, watch, streams))
-        ProcessCollector(registry=self.registry)
+        self._reader = Reader(host, watch, streams)
+        self._process = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._process)
 
-    def text(self, accept: str) -> tuple[bytes, str]:
+    async def text(self, accept: str) -> tuple[bytes, str]:
         """Return the text and its content type: Prometheus, or OpenMetrics where the header asks for it."""
         encoder, kind = choose_encoder(accept)
-        text: Any = encoder(self.registry)
-        return bytes(text), kind
+        families = await self._reader.families()
+
+        def text() -> bytes:
+            registry = CollectorRegistry(auto_describe=False)
+            registry.register(Collection([*families, *self._process.collect()]))
+            written: Any = encoder(registry)
+            return bytes(written)
+
+        return await asyncio.to_thread(text), kind

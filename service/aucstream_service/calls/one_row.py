@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, NonFiniteStep
 from aucstream.pipeline import RowKind
 from aucstream_service.bodies.bodies import (
+    LearnBody,
     PredictBody,
     RowLimits,
     check_features,
@@ -31,9 +33,8 @@ from aucstream_service.calls.learn_many import LearnMany
 from aucstream_service.calls.predict_many import PredictMany
 from aucstream_service.calls.scores import contributions, judge_known, non_finite_score, scores_of
 from aucstream_service.http.admission import require
-from aucstream_service.http.request_context import JSON, RequestContext
+from aucstream_service.http.request_context import JSON, SMALL, RequestContext
 from aucstream_service.journal.commands import KeepOutcome, Kind, Mode
-from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
@@ -74,6 +75,7 @@ class HotCalls:
         self.host = host
         self.settings = host.settings
         self.limits = RowLimits(host.settings.max_features, host.settings.max_name_length)
+        self._tasks: set[asyncio.Task[Answer]] = set()
         many = LearnMany(host, self.limits)
         self.one: dict[str, OneCall] = {
             "learn-one": self.learn_one,
@@ -92,26 +94,60 @@ class HotCalls:
 
         async def handle(context: RequestContext, model: Model) -> None:
             context.require(JSON)
-            answer = call(context, model, await context.body(most))
+            answer = self.begun(call, context, model, await context.body(most))
             if isinstance(answer, Pending):
                 answer = answer.answer(await answer.outcome)
             await context.answer(*answer)
 
         return handle
 
+    def begun(self, call: OneCall, context: RequestContext, model: Model, data: bytes) -> Answer | Pending:
+        """Call, or where a thread is at work on the model, have that done as soon as it is not."""
+        return (
+            self._later(partial(self._when_free, call, context, model, data))
+            if model.away
+            else call(context, model, data)
+        )
+
+    async def _when_free(self, call: OneCall, context: RequestContext, model: Model, data: bytes) -> Answer:
+        await model.free()
+        return await _decided(call(context, model, data))
+
+    def _later(self, work: Callable[[], Coroutine[Any, Any, Answer]]) -> Pending:
+        """Return the call whose answer is that of some work."""
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)  # the loop alone would let it go
+        task.add_done_callback(self._tasks.discard)
+        return Pending(task, _same)
+
     def learn_one(self, _context: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn one example; answers when it is durable and applied."""
         body = learn_body(data)
-        features: list[Features] = [body.features]
         try:
             sign = checked_row(body, len(data), self.limits)
             kind = model.kind
             if judge_known(model, body.features) is None:  # a row that can be judged at once has no fault
-                kind = model.pipeline.engine.check_rows(features, kind)
+                if len(data) > SMALL:
+                    return self._later(partial(self._learn_apart, body, sign, model, data))
+                kind = model.pipeline.engine.check_rows([body.features], kind)
         except AucstreamError as error:
             raise located(error) from None
+        return self._learn(body, sign, kind, model, data)
+
+    async def _learn_apart(self, body: LearnBody, sign: float, model: Model, data: bytes) -> Answer:
+        """Learn one example that takes long to check."""
+        try:
+            kind = await self.host.workers.run(
+                model, lambda: model.pipeline.engine.check_rows([body.features], model.kind)
+            )
+        except AucstreamError as error:
+            raise located(error) from None
+        await model.free()
+        return await _decided(self._learn(body, sign, kind, model, data))
+
+    def _learn(self, body: LearnBody, sign: float, kind: RowKind | None, model: Model, data: bytes) -> Pending:
         rows = RowBatch(
-            features,
+            [body.features],
             [sign],
             None if body.weight == 1.0 else [body.weight],
             None if body.id is None else [body.id],
@@ -140,8 +176,30 @@ class HotCalls:
                 checked_id(body.id)
         except AucstreamError as error:
             raise located(error) from None
-        first, kind = self._judged(body, len(data), model)
+        if len(data) > SMALL:
+            return self._later(partial(self._predict_apart, body, len(data), model))
+        judged = self._known(body, len(data), model)
+        if (judged is None or body.explain) and model.is_large(len(body.features)):
+            return self._later(partial(self._predict_apart, body, len(data), model))
+        first, kind = judged or self._scored(body, model)
         shares = contributions(model, body.features) if body.explain else None
+        return self._kept(body, first, kind, shares, model)
+
+    async def _predict_apart(self, body: PredictBody, size: int, model: Model) -> Answer:
+        """Score one example that may take long."""
+
+        def judged() -> tuple[First, RowKind | None, dict[str, float] | None]:
+            first, kind = self._known(body, size, model) or self._scored(body, model)
+            return first, kind, contributions(model, body.features) if body.explain else None
+
+        first, kind, shares = await self.host.workers.run(model, judged)
+        await model.free()
+        return await _decided(self._kept(body, first, kind, shares, model))
+
+    def _kept(
+        self, body: PredictBody, first: First, kind: RowKind | None, shares: dict[str, float] | None, model: Model
+    ) -> Answer | Pending:
+        """Answer a score, once it waits for its label where it has an id."""
         if body.id is None:
             return _predicted(first, shares)
         predictions = Predictions()
@@ -159,22 +217,36 @@ class HotCalls:
 
         return Pending(self.host.keep(model, predictions, kind, Mode.ALL), answer)
 
-    def _judged(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None]:
-        """Return what is answered of a row, and its form; or raise what is wrong with it."""
+    def _known(self, body: PredictBody, size: int, model: Model) -> tuple[First, RowKind | None] | None:
+        """Return what is answered of a row that compiled code can read, and its form; None of any other row."""
         features = body.features
         try:
             if size > self.limits.name_length or len(features) > self.limits.features:
                 check_features(features, self.limits)
-            judged = judge_known(model, features)
-            if judged is not None:
-                return (*judged, model.seq), model.kind
-            kind = model.pipeline.engine.check_rows([features], model.kind)
         except AucstreamError as error:
             raise located(error) from None
-        pair = scores_of(model, [features])[0]
+        judged = judge_known(model, features)
+        return None if judged is None else ((*judged, model.seq), model.kind)
+
+    def _scored(self, body: PredictBody, model: Model) -> tuple[First, RowKind | None]:
+        """Return what is answered of any row, and its form; or raise what is wrong with it."""
+        try:
+            kind = model.pipeline.engine.check_rows([body.features], model.kind)
+        except AucstreamError as error:
+            raise located(error) from None
+        pair = scores_of(model, [body.features])[0]
         if pair is None:
             raise non_finite_score()
         return (*pair, model.seq), kind
+
+
+async def _decided(answer: Answer | Pending) -> Answer:
+    """Return an answer when it is known, or raise what became of the call."""
+    return answer.answer(await answer.outcome) if isinstance(answer, Pending) else answer
+
+
+def _same(answer: Answer) -> Answer:
+    return answer
 
 
 def _learned(learned: Learned) -> Answer:

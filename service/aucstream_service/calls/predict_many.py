@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from typing import IO
 
 import msgspec
@@ -27,7 +28,7 @@ from aucstream_service.bodies.ndjson import FEW, STEP_ROWS
 from aucstream_service.bodies.readers import Bodies, Parts, form_and_skip
 from aucstream_service.bodies.row_decoder import form_of
 from aucstream_service.calls.responses import Answer, DocumentAnswers, LineAnswers, Unkept, answers_for, refusal_part
-from aucstream_service.calls.scores import non_finite_score, scores_of
+from aucstream_service.calls.scores import Score, non_finite_score, scores_of
 from aucstream_service.errors.exceptions import (
     BodyTooLarge,
     Forbidden,
@@ -40,7 +41,7 @@ from aucstream_service.http.admission import require
 from aucstream_service.http.request_context import JSON, NDJSON, RequestContext
 from aucstream_service.journal.commands import Mode
 from aucstream_service.journal.event_codec import Features
-from aucstream_service.journal.row_batch import Line, Predictions, RowBatch
+from aucstream_service.journal.row_batch import Line, Predictions, RowBatch, bytes_of
 from aucstream_service.models.host import ModelHost
 from aucstream_service.models.model import Model
 from aucstream_service.storage.api_keys import Role
@@ -80,11 +81,19 @@ class PredictMany:
         for start in range(0, len(lines), STEP_ROWS):
             if start:
                 await asyncio.sleep(0)
-            seq = model.seq
-            rows.score(lines[start : start + STEP_ROWS])
+            seq = await self._score(model, rows, lines[start : start + STEP_ROWS])
         await rows.keep()
         answers = DocumentAnswers()
         await context.answer(200, answers.begin() + answers.part(rows.answers) + answers.end(seq))
+
+    async def _score(self, model: Model, rows: ScoredRows, lines: Sequence[Line]) -> int:
+        """Score rows of an array; return the event after which they are scored."""
+
+        def score() -> int:
+            rows.score(lines)
+            return model.seq
+
+        return await self.host.workers.run_if_long(model, score, bytes_of(lines))
 
     async def _stream(
         self, context: RequestContext, model: Model, parts: Parts, answers: LineAnswers, mode: Mode
@@ -105,17 +114,17 @@ class PredictMany:
             try:
                 write(answers.begin())
                 async for part in parts:
-                    features = self._features(part, model)
-                    if features is not None:
-                        pairs = [pair for pair in scores_of(model, features) if pair is not None]
-                        if len(pairs) == len(part):
-                            write(answers.part(pairs))
-                            continue
+                    size_of_part = bytes_of(part)
+                    plain = partial(self._scores, part, model)
+                    pairs = await self.host.workers.run_if_long(model, plain, size_of_part)
+                    if len(pairs) == len(part):
+                        write(answers.part(pairs))
+                        continue
                     if isinstance(part, RowBatch):
                         assert part.as_lines is not None
                         part = part.as_lines()
                     rows = ScoredRows(context, model, self, mode)
-                    bad = rows.score(part)
+                    bad = await self.host.workers.run_if_long(model, partial(rows.score, part), size_of_part)
                     try:
                         await rows.keep()  # also what came before a bad line
                     finally:
@@ -133,6 +142,11 @@ class PredictMany:
                 raise RowsRefused(error, {"accepted": accepted, "seq": model.seq, "errors": []}) from error
             finally:
                 self.spooled -= size
+
+    def _scores(self, part: list[Line] | RowBatch, model: Model) -> list[Score]:
+        """Return the scores of rows that have no fault and wait for no label; else fewer than there are rows."""
+        features = self._features(part, model)
+        return [] if features is None else [pair for pair in scores_of(model, features) if pair is not None]
 
     def _features(self, part: list[Line] | RowBatch, model: Model) -> Sequence[Features] | Block | None:
         """Return rows that have no fault and wait for no label; None: one by one they say what is wrong."""

@@ -149,3 +149,10 @@ class Predictions:
         self.size += len(data)
         if not self.sample:
             self.sample.append(features)
+
+
+def bytes_of(part: RowBatch | Sequence[Line]) -> int:
+    """Return the bytes of rows, decoded or not."""
+    if isinstance(part, RowBatch):
+        return part.size
+    return sum(memoryview(raw).nbytes for _, raw in part if raw is not None)

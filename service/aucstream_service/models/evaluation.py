@@ -77,13 +77,19 @@ class Evaluation:
                 self.sums, self.drift, seq, np.asarray(signs), np.asarray(scores), slope, intercept, each
             )
 
-    def resize(self, window: int) -> None:
-        """Keep so many rows in the window from now on, of those that are in it the newest."""
+    def resized(self, window: int) -> Area:
+        """Return the window with so many rows, of those that are in it the newest; changes nothing."""
         if window == self.size:
-            return
+            return self.window
         arrays, _ = self.window.state_dict()
-        self.window, self.size = Area(window=window), window
-        self.window.extend(arrays["labels"][-window:], arrays["scores"][-window:])
+        area = Area(window=window)
+        area.extend(arrays["labels"][-window:], arrays["scores"][-window:])
+        area.get()  # what is put off until it is read is done here
+        return area
+
+    def resize(self, window: int, area: Area) -> None:
+        """Go on with a window that `resized` has returned."""
+        self.window, self.size = area, window
 
     @property
     def alarms(self) -> int:

@@ -1,8 +1,9 @@
 """The model host: journal first, then apply in order of seq, then acknowledge.
 
 Everything here runs on the event loop, but for the writer's thread, and for threads that compile kernels and write
-snapshots. Rows are applied in slices; between slices the loop answers predictions, so a prediction never waits long
-and never sees half a step.
+snapshots, and those of `workers.py`. Rows are applied in slices; between slices the loop answers predictions, so a
+prediction never waits long and never sees half a step. A slice that may take long is learned in a thread: then
+predictions of this model wait for its end, and all other models go on.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ from aucstream_service.models.queued import (
 from aucstream_service.models.recovery import Recovery
 from aucstream_service.models.registry import ModelRegistry
 from aucstream_service.models.retention import Retention
+from aucstream_service.models.snapshots import State
 from aucstream_service.models.snapshotter import Snapshotter
 from aucstream_service.models.spec import ModelSpec, first_difference, stored_spec
 from aucstream_service.models.warming import Warming, check_params
+from aucstream_service.models.workers import Workers
 from aucstream_service.settings import Settings
 from aucstream_service.storage.directory import DataDirectory
 from aucstream_service.telemetry.histogram import Histogram
+from aucstream_service.telemetry.loop_lag import LoopLag
 
 log = logging.getLogger("aucstream")
 
@@ -103,9 +107,11 @@ class ModelHost(ModelRegistry):
         self.waiting_bytes = 0
         self.uploading = asyncio.Lock()  # one snapshot in memory at a time
         self.warming = Warming()
-        self.snapshotter = Snapshotter(self, self._spawn)
+        self.snapshotter = Snapshotter(self, self._spawn, self._state_of)
         self.retention = Retention(self, self.snapshotter)
         self.expiry = Expiry(self, self.has_room)
+        self.workers = Workers()
+        self.lag = LoopLag()
         self._changing = asyncio.Lock()  # one model is created, replaced or deleted at a time
         self._timers: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -120,6 +126,7 @@ class ModelHost(ModelRegistry):
     async def recover(self) -> None:
         """Load all models; then the host is ready."""
         started = time.monotonic()
+        self.lag.start()
         await Recovery(self, self.warming).run()
         loop = asyncio.get_running_loop()
         self.writer = Writer(self.journal, loop, self._committed, self.commits, self._recovered)
@@ -142,6 +149,7 @@ class ModelHost(ModelRegistry):
         After `stop_by`, or when `hurried`, what is left undone is what the next start replays.
         """
         self.draining = True
+        self.lag.stop()
         for timer in self._timers:
             timer.cancel()
         writer = self.writer
@@ -164,6 +172,7 @@ class ModelHost(ModelRegistry):
             await writer.stop()
             self.writer = None
         self.ready = False
+        self.workers.stop()
         self.directory.release()
 
     @property
@@ -231,7 +240,7 @@ class ModelHost(ModelRegistry):
                 self._check_room()
             await self.warming.warm_up(spec)
             trial = Model(commands.ModelRecord(0, name, canonical, 0.0, 0, 0))
-            trial.restore(arrays, meta)
+            await asyncio.to_thread(trial.restore, arrays, meta)
             if old is None:
                 return await self._register(name, canonical, (arrays, meta), data), True
             with _dropped(old):
@@ -268,7 +277,7 @@ class ModelHost(ModelRegistry):
         assert isinstance(number, int)
         model.number = number
         if state is not None:
-            model.restore(*state)
+            await asyncio.to_thread(model.restore, *state)
         self.models[name] = model
         return model
 
@@ -304,6 +313,7 @@ class ModelHost(ModelRegistry):
 
         async def patch() -> Model:
             model = self._served(name, expected)
+            await model.free()
             spec = patched(body, model.stored, model.pipeline, self.settings)
             if spec.canonical() != model.canonical:
                 await asyncio.to_thread(check_params, spec)
@@ -417,9 +427,14 @@ class ModelHost(ModelRegistry):
             return
         self._queue(model, queued_change(event, ticket.change, ticket.future))
 
-    async def snapshot_bytes(self, model: Model) -> bytes:
-        """Return a snapshot of a model for a download."""
-        return await asyncio.to_thread(packed, model.state())
+    async def snapshot_bytes(self, model: Model) -> tuple[int, bytes]:
+        """Return the seq of a model, and its snapshot, for a download."""
+        seq, state = await self._state_of(model)
+        return seq, await asyncio.to_thread(packed, state)
+
+    async def _state_of(self, model: Model) -> tuple[int, State]:
+        """Return the seq of a model, and a copy of its state at that seq."""
+        return await self.workers.run(model, lambda: (model.seq, model.state()))
 
     # ---- rows to the journal ---------------------------------------------------------------------
 
@@ -615,7 +630,8 @@ class ModelHost(ModelRegistry):
 
     def _apply(self, model: Model) -> None:
         """Apply for a moment; what is left goes on in a task."""
-        self._apply_for(model, SLICE_SECONDS)
+        if not model.away:
+            self._apply_for(model, SLICE_SECONDS)
         if model.waiting:
             model.applying = True
             self._spawn(self._apply_rest(model))
@@ -623,28 +639,47 @@ class ModelHost(ModelRegistry):
     async def _apply_rest(self, model: Model) -> None:
         try:
             while model.waiting:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # who has waited for the model comes first
+                await model.free()
                 self._apply_for(model, SLICE_SECONDS)
+                if model.waiting and model.is_slow:
+                    await self._apply_apart(model)
         finally:
             model.applying = False
 
     def _apply_for(self, model: Model, seconds: float) -> None:
         until = time.perf_counter() + seconds
-        while model.waiting:
+        while model.waiting and not model.is_slow:
             try:
-                rows, size = model.apply_some(until)
+                applied = model.apply_some(until)
             except Exception as error:  # a fault of one model must not stop the others
-                reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
-                log.critical("model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=True)
-                for queued in model.waiting:
-                    self._count_waiting(len(queued.scores) - len(queued), -queued.rows.size)
-                model.set_aside(reason)
+                self._set_aside(model, error)
                 return
-            self._count_waiting(-rows, -size)
-            self._release(model)
+            self._count_applied(model, *applied)
             if time.perf_counter() > until:
                 break
         self.snapshotter.write_when_due(model)
+
+    async def _apply_apart(self, model: Model) -> None:
+        """Apply a slice that would hold the loop too long."""
+        try:
+            applied = await self.workers.apply(model)
+        except Exception as error:
+            self._set_aside(model, error)
+            return
+        self._count_applied(model, *applied)
+        self.snapshotter.write_when_due(model)
+
+    def _count_applied(self, model: Model, rows: int, size: int) -> None:
+        self._count_waiting(-rows, -size)
+        self._release(model)
+
+    def _set_aside(self, model: Model, error: Exception) -> None:
+        reason = f"{type(error).__name__} while applying seq {model.seq + 1}"
+        log.critical("model %s: %s; it is set aside, the others serve", model.name, reason, exc_info=error)
+        for queued in model.waiting:
+            self._count_waiting(len(queued.scores) - len(queued), -queued.rows.size)
+        model.set_aside(reason)
 
     def _release(self, model: Model) -> None:
         """Have the journal forget the ids of rows that were skipped.

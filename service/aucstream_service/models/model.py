@@ -7,10 +7,11 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 from aucstream import Auto, __version__
 from aucstream.block import Floats
 from aucstream.errors import BadSnapshot, Description
-from aucstream.features.columns import together
-from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.columns import Columns, together
+from aucstream.features.encoding.vocabulary import Usage, Vocabulary
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from aucstream_service.errors.exceptions import ModelFaulted
@@ -45,10 +46,33 @@ STATE_FORMAT = 1
 PART_SECONDS = 0.01  # rows that are learned in one call take about this long at most
 MAGNITUDE_ROWS = 1_000  # half-life of the magnitude of scores
 LEAST_PART = 8  # rows: what a call costs besides them must not make parts ever smaller
+SLOW_SECONDS = 0.02  # a part that is expected to take longer does not hold the event loop
+MANY_NAMES = 1 << 12  # in a slice: to look them up takes milliseconds
+SLOW_BYTES = 1 << 23  # of what a step may have to write: where arrays grow, units change, or a system is solved
+
+T = TypeVar("T")
+Work = Callable[[], Any]  # of the pipeline or of copies; touches nothing else of a model
+Steps = Generator[Work, Any, T]  # what is done on the loop, and in between the work that may be done elsewhere
+
+
+class Reading(NamedTuple):
+    """What is told of a model's pipeline."""
+
+    examples: int
+    positives: int
+    usage: Usage | None
+    resolved: dict[str, Any] | None
 
 
 class Model:
-    """State of one model; lives on the event loop and is only touched there once it serves."""
+    """State of one model; lives on the event loop, and is touched elsewhere only while it is away.
+
+    Attributes
+    ----------
+    away : bool
+        A thread works on the pipeline (see `workers.py`): the loop reads `reading`, and waits for `free` before
+        anything else that concerns the pipeline. The rest of the model does not change meanwhile.
+    """
 
     def __init__(self, record: commands.ModelRecord) -> None:
         self.number = record.model
@@ -84,6 +108,10 @@ class Model:
         self.score_magnitude = 0.0  # mean of the newest since the start
         self._has_scores = False
         self.applying = False
+        self.away = False
+        self._waiters: deque[asyncio.Future[None]] = deque()  # for the end of that
+        self._reading: Reading | None = None  # from before it
+        self._weighed: tuple[Any, int] = (None, 0)  # when, and the bytes that a step may have to write
         self.dropped = False
         self.fault: str | None = None
         self.counts = Counts()
@@ -97,9 +125,71 @@ class Model:
         self.canonical = self.spec.canonical()  # again: this version may know more fields than the one that wrote it
         self.etag = etag_of(self.canonical)
 
+    # ---- at work elsewhere -------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Be away from now on."""
+        self._reading, self.away = self.reading, True
+
+    def come_back(self) -> None:
+        """Be away no more; who waits goes on, in the order in which they came."""
+        self.away = False
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def free(self) -> None:
+        """Wait until the loop may touch the model."""
+        while self.away:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    @property
+    def reading(self) -> Reading:
+        """What is told of the pipeline; while the model is away, as it was before."""
+        if self.away and self._reading is not None:
+            return self._reading
+        pipeline = self.pipeline
+        return Reading(int(pipeline.examples), int(pipeline.positives), pipeline.usage, pipeline.resolved)
+
+    def is_large(self, names: int) -> bool:
+        """Return whether a step on rows of so many names may take longer than the event loop can spare."""
+        engine = self.pipeline.engine
+        more = 1 << names.bit_length()
+        when = self.pipeline, engine.width, more, self.seq // BLOCK
+        if self._weighed[0] != when:
+            self._weighed = when, engine.bytes_at(more)
+        return self._weighed[1] > SLOW_BYTES
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the next slice of what waits may take longer than the event loop can spare."""
+        first = self.waiting[0]
+        if first.change is not None:
+            return True
+        if not len(first.rows.signs):
+            return False
+        names = 0 if first.rows.block is not None else self._names_ahead()
+        return names > MANY_NAMES or LEAST_PART * self._row_seconds > SLOW_SECONDS or self.is_large(names)
+
+    def _names_ahead(self) -> int:
+        """Return how many names of the next slice are to be looked up, or are new."""
+        names, rows = 0, self._part
+        for queued in self.waiting:
+            features = queued.rows.features
+            start = len(queued.scores)
+            part = features[start : start + rows]
+            names += len(features.names) if isinstance(features, Columns) else sum(map(len, part))
+            rows -= len(part)
+            if rows <= 0:
+                break
+        return names
+
     # ---- changes -----------------------------------------------------------------------------
 
-    def apply_change(self, change: Change) -> int:
+    def _apply_change(self, change: Change) -> Steps[int]:
         """Do what an event says that no row brings; return how many rows are not learned any more.
 
         It was checked before it was written: nothing is refused here.
@@ -108,17 +198,22 @@ class Model:
         match change.kind:
             case commands.Kind.SPEC:
                 stored = spec_of_payload(self.stored, change.payload)
-                self.pipeline.change(stored.pipeline(self.seed))
+                window = stored.spec.evaluation.window
+                yield partial(self.pipeline.change, stored.pipeline(self.seed))
+                area = yield partial(self.evaluation.resized, window)
                 encoder = self.pipeline.encoder
                 if isinstance(encoder, Vocabulary):  # names that came since it was checked stay
                     document = {**stored.spec.encoder, "capacity": encoder.capacity}
                     stored = replace(stored, spec=stored.spec.model_copy(update={"encoder": document}))
-                self.evaluation.resize(stored.spec.evaluation.window)
+                self.evaluation.resize(window, area)
                 self._take_spec(stored)
             case commands.Kind.EVALUATION:
                 self.evaluation = Evaluation(self.spec.evaluation.window)
             case commands.Kind.ROLLBACK:
-                self._go_back(change.state or self.at_snapshot(snapshot_of_payload(change.payload)))
+                past = change.state
+                if past is None:
+                    past = yield partial(self.at_snapshot, snapshot_of_payload(change.payload))
+                self._go_back(past)
         return examples - int(self.pipeline.examples)
 
     def at_snapshot(self, data: bytes) -> Model:
@@ -145,15 +240,27 @@ class Model:
 
         Of many rows of one request more slices are taken until a time (`time.perf_counter`).
         """
+        steps = self.steps(until)
+        try:
+            work = next(steps)
+            while True:
+                work = steps.send(work())
+        except StopIteration as end:
+            applied: tuple[int, int] = end.value
+        return applied
+
+    def steps(self, until: float = 0.0) -> Steps[tuple[int, int]]:
+        """Apply the next slice as `apply_some` does, and yield the work that a thread may do."""
         if self.waiting and self.waiting[0].change is not None:
-            undone, future = self.apply_change(self.waiting[0].change), self.waiting[0].future
+            undone = yield from self._apply_change(self.waiting[0].change)
+            future = self.waiting[0].future
             self._advance(1)
             if future is not None and not future.done():
                 future.set_result(Applied(self.seq, int(self.pipeline.examples), undone))
             return self._note_scores([(self.waiting[0], 1)], [math.nan], skipped=False)
         if self.waiting and self.seq >= BLOCK and self.waiting[0].many:
             first = self.waiting[0]
-            scores, skipped = self._learn_alone(first, len(first.scores), until)
+            scores, skipped = yield from self._learn_alone(first, len(first.scores), until)
             return self._note_scores([(first, len(scores))], scores, skipped=skipped)
         room = self._room if until == math.inf else self._part
         parts: list[tuple[QueuedRows, slice]] = []
@@ -173,14 +280,12 @@ class Model:
         skipped = False
         shares = [(queued, part.stop - part.start) for queued, part in parts]
         if parts and len(parts[0][0].rows.signs):
-            started = time.thread_time()
-            scores, skipped = self._learn(
+            scores, skipped = yield from self._learn(
                 together([queued.rows.features[part] for queued, part in parts]),
                 _chained([queued.rows.signs[part] for queued, part in parts]),
                 _chained([_part_of(queued.rows.weights, part, 1.0) for queued, part in parts]) if weighted else None,
                 _chained([_part_of(queued.priors, part, None) for queued, part in parts]) if predicted else None,
             )
-            self._note_pace(started, len(scores))
         else:
             scores = [math.nan] * sum(count for _, count in shares)
         self._advance(len(scores))
@@ -196,9 +301,9 @@ class Model:
         """Rows of the next call: those until the calibration is read again, fewer where they would take long."""
         return min(self._room, max(LEAST_PART, int(PART_SECONDS / self._row_seconds)))
 
-    def _note_pace(self, started: float, rows: int) -> None:
-        """Note what rows cost that were learned since a time (`time.thread_time`: others on the machine do not count)."""
-        self._row_seconds += 0.25 * ((time.thread_time() - started) / rows - self._row_seconds)
+    def _note_pace(self, seconds: float, rows: int) -> None:
+        """Note what rows cost that were learned in a time of one thread (others on the machine do not count)."""
+        self._row_seconds += 0.25 * (seconds / rows - self._row_seconds)
 
     def _note_scores(
         self, shares: Sequence[tuple[QueuedRows, int]], scores: Sequence[float], *, skipped: bool
@@ -235,7 +340,7 @@ class Model:
             self._has_scores = True
             self.score_magnitude = kept * self.score_magnitude + (1.0 - kept) * math.fsum(sizes) / len(sizes)
 
-    def _learn_alone(self, queued: QueuedRows, start: int, until: float) -> tuple[list[float], bool]:
+    def _learn_alone(self, queued: QueuedRows, start: int, until: float) -> Steps[tuple[list[float], bool]]:
         """Learn, judge and move on by rows of one request from `start` on; to the same numbers as `_learn`.
 
         Returns the scores before each, NaN where a row was skipped, and whether any was.
@@ -245,9 +350,8 @@ class Model:
         stop = start
         while stop == start or (stop < len(queued) and time.perf_counter() < until):
             part = slice(stop, min(stop + (self._room if until == math.inf else self._part), len(queued)))
-            started = time.thread_time()
-            scores[part] = self._learn_part(queued.rows, signs, part)
-            self._note_pace(started, part.stop - part.start)
+            scores[part], seconds = yield partial(_timed, self._learn_part, queued.rows, signs, part)
+            self._note_pace(seconds, part.stop - part.start)
             if self.calibrated:
                 self.evaluation.judge(self.seq + 1, signs[part], scores[part], self._line)
             self._advance(part.stop - stop)
@@ -273,7 +377,7 @@ class Model:
             rows.block, rows.pipeline = self.pipeline.engine.block_of(rows.features, signs, weights), self.pipeline
             if rows.block is None:
                 return self.pipeline.engine.learn_rows(
-                    rows.features[part], signs[part], None if weights is None else weights[part]
+                    rows.features[part], signs[part], None if weights is None else weights[part], at_once=not self.away
                 )
         return self.pipeline.engine.learn_block(rows.block.rows(part.start, part.stop))
 
@@ -283,14 +387,10 @@ class Model:
         signs: list[float],
         weights: list[float] | None,
         priors: list[PriorPrediction] | None,
-    ) -> tuple[list[float], bool]:
+    ) -> Steps[tuple[list[float], bool]]:
         """Learn and judge rows; return the score of each, NaN where it was skipped, and whether any was."""
-        if len(signs) <= FEW:
-            scores = list(map(self.pipeline.engine.learn_row, features, signs, weights or [1.0] * len(signs)))
-        else:
-            scores = self.pipeline.engine.learn_rows(
-                features, np.array(signs), None if weights is None else np.array(weights)
-            ).tolist()
+        scores, seconds = yield partial(_timed, self._learned_rows, features, signs, weights)
+        self._note_pace(seconds, len(scores))
         finite = list(map(math.isfinite, scores))
         skipped = finite.count(False)
         if priors is not None:  # what was predicted is judged by what was answered then
@@ -308,6 +408,19 @@ class Model:
             probabilities = None if priors is None else [None if prior is None else prior[1] for prior in priors]
             self.evaluation.judge(self.seq + 1, signs, scores, self._line, probabilities)
         return scores, skipped > 0
+
+    def _learned_rows(
+        self, features: Sequence[Features], signs: list[float], weights: list[float] | None
+    ) -> list[float]:
+        """Learn rows; return the score before each, NaN where it was skipped."""
+        engine = self.pipeline.engine
+        at_once = not self.away
+        if at_once and len(signs) <= FEW:
+            return list(map(engine.learn_row, features, signs, weights or [1.0] * len(signs)))
+        scores: list[float] = engine.learn_rows(
+            features, np.array(signs), None if weights is None else np.array(weights), at_once=at_once
+        ).tolist()
+        return scores
 
     def _advance(self, rows: int) -> None:
         self.seq += rows
@@ -422,12 +535,13 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """Return the description of GET /v1/models/{name}."""
+        reading = self.reading
         return {
             "name": self.name,
             "spec": self.spec.model_dump(mode="json"),
-            "resolved": self.pipeline.resolved,
-            "examples": int(self.pipeline.examples),
-            "positives": int(self.pipeline.positives),
+            "resolved": reading.resolved,
+            "examples": reading.examples,
+            "positives": reading.positives,
             "seq": self.seq,
             "pending": self.pending,
             "auc": self.evaluation.auc(),
@@ -446,8 +560,13 @@ class Model:
         """Whether events came after the newest summary."""
         return self._summary_seq != self.seq
 
+    @property
+    def summary_size(self) -> int:
+        """What a summary costs, in the bytes of rows that cost as much: two for each score of the window."""
+        return 2 * min(self.evaluation.size, self.evaluation.examples) if self.summary_due else 0
+
     def summarise(self) -> dict[str, Any]:
-        """Return the answer of GET evaluation; made anew (2 ms) only when events came."""
+        """Return the answer of GET evaluation; made anew (2 ms, more for a long window) only when events came."""
         if self.summary is None or self.summary_due:
             line = self.pipeline.engine.calibration_line
             evaluation = self.evaluation.describe(line, calibrated=self.calibrated)
@@ -505,6 +624,13 @@ class Model:
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
         self.versions = versions
         self._summary_seq = -1
+
+
+def _timed(work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+    """Return the result of a call, and the seconds of this thread that it took."""
+    started = time.thread_time()
+    result = work(*arguments)
+    return result, time.thread_time() - started
 
 
 def _chained(parts: list[Any]) -> list[Any]:

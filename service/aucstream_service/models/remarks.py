@@ -13,7 +13,8 @@ REFUSED_SHARE = 0.1  # of the rows since the start
 def remarks_of(model: Model) -> list[str]:
     """Return a sentence for each thing that limits what a model learns or that its scores hide."""
     remarks = []
-    usage = model.pipeline.usage
+    reading = model.reading
+    usage = reading.usage
     if usage is not None and usage.names_dropped:
         remarks.append(
             f"vocabulary: {usage.names_dropped} names were left out of learned rows, it is full at {usage.capacity} names "
@@ -24,7 +25,7 @@ def remarks_of(model: Model) -> list[str]:
     capacity = model.spec.pending.capacity
     if model.pending >= FULL_SHARE * capacity:
         remarks.append(f"pending: {model.pending} of {capacity} examples wait for their label (PATCH pending.capacity)")
-    examples, positives = int(model.pipeline.examples), int(model.pipeline.positives)
+    examples, positives = reading.examples, reading.positives
     if examples >= ENOUGH_ROWS and positives in (0, examples):
         kind = "negative" if positives == 0 else "positive"
         remarks.append(f"labels: all of {examples} rows were {kind}, nothing can be ranked")

@@ -1,4 +1,4 @@
-"""Snapshots of models that serve: taken on the event loop, written in a thread, then the journal is pruned."""
+"""Snapshots of models that serve: taken and written in threads, then the journal is pruned."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from aucstream_service.errors.exceptions import JournalUnavailable
 from aucstream_service.journal.commands import Prune, Release
 from aucstream_service.models.model import Model, packed
 from aucstream_service.models.registry import ModelRegistry
+from aucstream_service.models.snapshots import State
 
 log = logging.getLogger("aucstream")
 
@@ -19,9 +20,15 @@ log = logging.getLogger("aucstream")
 class Snapshotter:
     """Writes snapshots, one at a time."""
 
-    def __init__(self, registry: ModelRegistry, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        state_of: Callable[[Model], Coroutine[Any, Any, tuple[int, State]]],
+    ) -> None:
         self._registry = registry
         self._spawn = spawn
+        self._state_of = state_of
         self._lock = asyncio.Lock()
         self._models: set[int] = set()  # whose snapshot in the background is not written yet
 
@@ -51,8 +58,8 @@ class Snapshotter:
         async with self._lock:
             if model.dropped:
                 return
-            seq = model.snapshot_tried = model.seq  # where it fails: again after as many rows, not at every row
-            state = model.state()
+            seq, state = await self._state_of(model)
+            model.snapshot_tried = seq  # where it fails: again after as many rows, not at every row
             try:
                 if model.skipped:  # a start from this snapshot sees their events no more: first they must be free
                     await registry.submit(Release(model.number, ()))

@@ -31,6 +31,7 @@ QUIET_SECONDS = (
 )
 LOOK_TICKS = 5  # ticks of a tenth of a second between two looks at the connections
 SPARE_FILES = LINGERING + 256  # journal, snapshots, libraries, and connections that are being refused
+SWITCH_SECONDS = 0.001  # that the loop waits for a thread of Python's own code, each time it needs the interpreter
 FAILED = 1  # exit status: recovery failed, or the port is taken
 
 
@@ -162,6 +163,7 @@ def _allow_files(wanted: int) -> None:
 def run(settings: Settings, directory: DataDirectory, access: Sink | None = None) -> int:
     """Serve on a directory that this process owns; return the exit status."""
     _allow_files(settings.max_connections + SPARE_FILES)
+    sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(settings, directory, access)
     server = server_of(app, settings)
     try:

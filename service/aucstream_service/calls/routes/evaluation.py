@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -28,13 +27,15 @@ def evaluation_router(host: ModelHost) -> APIRouter:
         ),
     )
     async def evaluation(name: str) -> Response:
-        return json_response(host.model(name).summarise())
+        model = host.model(name)
+        return json_response(await host.workers.run_if_long(model, model.summarise, model.summary_size))
 
     @router.get(
         "/v1/models/{name}/roc", **operation("ROC curve over the window", {200: ("The curve", Roc)}, "model-not-found")
     )
     async def roc(name: str) -> Response:
-        return json_response(host.model(name).evaluation.roc())
+        model = host.model(name)
+        return json_response(await host.workers.run_if_long(model, model.evaluation.roc, 2 * model.evaluation.size))
 
     @router.get(
         "/v1/models/{name}/weights",
@@ -47,11 +48,15 @@ def evaluation_router(host: ModelHost) -> APIRouter:
     async def weights(
         name: str, top: Annotated[int, Query(ge=1, le=1_000_000, description="how many")] = 100
     ) -> Response:
+        model = host.model(name)
+
+        def listed() -> Weights:
+            largest = model.pipeline.largest_weights(top)
+            return Weights(tuple(Weight(str(key), weight) for key, weight in largest))
+
         try:
-            entries = host.model(name).pipeline.weights
+            return json_response(await host.workers.run(model, listed))
         except InvalidParams as error:
             raise WeightsUnavailable(error.where, error.expected, error.got) from error
-        largest = heapq.nsmallest(top, entries.items(), key=lambda item: (-abs(item[1]), str(item[0])))
-        return json_response(Weights(tuple(Weight(str(key), float(weight)) for key, weight in largest)))
 
     return router

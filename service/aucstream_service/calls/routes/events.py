@@ -47,6 +47,7 @@ def events_router(host: ModelHost, streams: Streams) -> APIRouter:
             return Response(headers=HEADERS, media_type=KIND)
         last = request.headers.get("last-event-id", "")
         seen = int(last) if last.isdecimal() and len(last) < 20 else None
+        await model.free()
         return streams.stream(model, seen, context.still_admitted)
 
     @router.get(

@@ -61,7 +61,7 @@ def health_router(host: ModelHost, metrics: Metrics) -> APIRouter:
         ),
     )
     async def scrape(request: Request) -> Response:
-        text, kind = metrics.text(request.headers.get("accept", ""))
+        text, kind = await metrics.text(request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": kind})
 
     return router

@@ -35,8 +35,7 @@ def snapshots_router(host: ModelHost) -> APIRouter:
     )
     async def download(name: str) -> Response:
         model = host.model(name)
-        seq = model.seq
-        data = await host.snapshot_bytes(model)
+        seq, data = await host.snapshot_bytes(model)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{seq}.safetensors"'}
         return Response(data, headers=headers, media_type=SNAPSHOT.decode())
 
