@@ -234,6 +234,8 @@ class MemberCalls:
         kept: dict[int, Kept] = {}
         for number, stages in enumerate(heard):
             own = kept.get(number % len(active))  # of the member itself, where this is a copy of it
+            if own is not None and stages.mapping is None:
+                stages.learner._ensure(heard[number % len(active)].learner._capacity)  # else it bounds the rows of all
             member = self._member(self._kept.get(number), own, stages, encoder)
             if member is None:
                 return None
@@ -268,6 +270,8 @@ class MemberCalls:
         fixed = None if stages.mapping is None else stages.mapping.warmup.fixed
         if fixed is not None:
             scaling = fixed.scaling
+        else:
+            scaling.widen(learner._capacity)  # room for a name that is new to a row that is only scored
         shared = scaling, scaling.columns, encoder.kinds, reader, reader.val, fixed
         if before is not None and _are(before.stands_on, (learner, learner._generation, *shared)):
             return before

@@ -68,7 +68,8 @@ def checked(model: RankingClassifier, monkeypatch: pytest.MonkeyPatch, one_call:
 @variants_in_forms()
 def test_a_row_with_new_names_has_the_score_of_the_slow_reading(variant, form, monkeypatch):
     one_call = can(variant, Capability.ONE_CALL)
-    checked(learn_dicts(FORMS[form](variant), *stream(120)), monkeypatch, one_call)
+    rows = 240 if variant == "auto" else 120  # its maps keep the first 200 rows, and those take no one call
+    checked(learn_dicts(FORMS[form](variant), *stream(rows)), monkeypatch, one_call)
 
 
 @pytest.mark.parametrize("scaler", SCALERS)
