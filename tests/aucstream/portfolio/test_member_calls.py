@@ -119,8 +119,9 @@ def test_members_that_rest_and_wake_are_the_same(cost):
 
 
 @pytest.mark.skipif(not COMPILED, reason="this interpreter has the plain way alone")
-def test_most_rows_take_the_compiled_call(monkeypatch):
-    model, slow = Auto(), []
+@pytest.mark.parametrize("portfolio", ["default", "maps"])
+def test_most_rows_take_the_compiled_call(portfolio, monkeypatch):
+    model, slow = Auto(portfolio=PORTFOLIOS[portfolio]), []
     learn_row = Auto._learn_row
     monkeypatch.setattr(Auto, "_learn_row", lambda *arguments: slow.append(1) or learn_row(*arguments))
     rows = stream(1500)
@@ -144,10 +145,11 @@ COPIES = {
 
 
 @pytest.mark.parametrize("way", COPIES)
-@pytest.mark.parametrize("at", [21, 150, 215])  # while rows are judged, and not
-def test_a_copy_goes_on_alone(way, at):
+@pytest.mark.parametrize("at", [21, 150, 215, 330])  # while rows are judged, and not; before maps are fitted, and after
+@pytest.mark.parametrize("portfolio", ["default", "moving maps"])
+def test_a_copy_goes_on_alone(portfolio, way, at):
     rows = stream(400)
-    model = Auto()
+    model = Auto(portfolio=PORTFOLIOS[portfolio])
     for x, y, _ in rows[:at]:
         model.learn_one(x, y)
     copied = COPIES[way](model)
@@ -158,6 +160,21 @@ def test_a_copy_goes_on_alone(way, at):
     for x, y, _ in rows[at:]:
         model.learn_one(x, y)
     assert model.to_bytes() == copied.to_bytes()
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_of_compiled_rows_goes_on_as_the_plain_way_does(way):
+    rows = stream(900)
+    one, other = both("default", "leaving names")
+    for x, y, _ in rows[:450]:
+        one.learn_one(x, y)
+        other.learn_one(x, y)
+    copied = COPIES[way](one)
+    assert copied.to_bytes() == other.to_bytes()
+    for i, (x, y, _) in enumerate(rows[450:]):
+        x = {**x, f"new{i // 100}": float(i)} if i % 7 == 0 else x
+        assert repr(step(copied, (x, y, 1.0))) == repr(step(other, (x, y, 1.0)))
+    assert copied.to_bytes() == other.to_bytes()
 
 
 def test_blocks_and_single_rows_may_take_turns():
