@@ -40,7 +40,9 @@ from aucstream.features.scaling.scalers import (
     with_half_life,
     without_half_life,
 )
-from aucstream.features.scaling.scaling import FIRST_RULES, RULES
+from aucstream.features.scaling.scaling import FIRST_RULES
+from aucstream.features.scaling.scaling import RULES as SCALING_RULES
+from aucstream.kernels import ledger
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
@@ -59,6 +61,8 @@ def _checked_scaler(name: str) -> str:
         raise ValueError(OFFERED_TEXT)
     return name
 
+
+RULES = SCALING_RULES + 1  # of a new model; `FIRST_RULES` and those between are kept by models that began with them
 
 ScalerName = Annotated[
     str,
@@ -195,7 +199,7 @@ class Pipeline(RankingClassifier):
     True
     """
 
-    _rules = RULES  # of its scaling
+    _rules = RULES
 
     def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
         if calibration not in ("logistic", "none"):
@@ -217,7 +221,8 @@ class Pipeline(RankingClassifier):
         spec : PipelineSpec or mapping
             As the body of PUT /v1/models/{name}, without what the service adds.
         rules : int
-            Those of the scaling, 1 for a model that an earlier version made: its rows give the bits they gave then.
+            Of the scaling, the calibration and the solves. 1 or 2 for a model that an earlier version made: its rows
+            give the bits they gave then.
 
         Returns
         -------
@@ -321,6 +326,7 @@ class Pipeline(RankingClassifier):
     def _reset(self) -> None:
         encoder = copy.deepcopy(self._encoder_pattern)
         learner = self._learner_pattern.clone()
+        learner._take_rules(ledger.NEW_RULES if self._rules >= RULES else ledger.FIRST_RULES)
         mapping = None
         if self._map_pattern is None:
             learner._adopt(encoder)
@@ -340,8 +346,8 @@ class Pipeline(RankingClassifier):
             resolved = with_half_life(name, half_life)
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline.scaler", f"no running scaler in front of {type(learner).__name__}", name)
-        scaling = scaling_of(with_half_life("standard+bounded" if name == "auto" else name, half_life), self._rules)
-        self._stages = Stages(encoder, scaling, learner, resolved, mapping)
+        name = with_half_life("standard+bounded" if name == "auto" else name, half_life)
+        self._stages = Stages(encoder, scaling_of(name, min(self._rules, SCALING_RULES)), learner, resolved, mapping)
         self._adopt_stages()
 
     def _adopt_stages(self) -> None:
@@ -668,6 +674,8 @@ class Pipeline(RankingClassifier):
         model = cls(*steps, stages.learner.clone(), calibration=meta["calibration"])
         model._scaler_name = meta["scaler"]
         model._rules = meta["scaling"].get("rules", FIRST_RULES)
+        if stages.learner._ledger[ledger.RULES] != ledger.FIRST_RULES:
+            model._rules = RULES
         if meta["spec"] is not None:
             model._spec = PipelineSpec.model_validate(meta["spec"])
         model._stages = stages

@@ -60,8 +60,8 @@ def warm(names: Iterable[str] | None = None, said: Callable[[str], None] = lambd
         metric.roc()
     PairedAUC(window=3).update_many(signs, scores, scores)
     sums, drift = np.zeros(2), np.zeros(judging.DRIFT_SIZE)
-    judging.judge_one(sums, drift, 1, 1.0, 0.5, 1.0, 0.0, math.nan)
-    judging.judge(sums, drift, 1, signs, scores, 1.0, 0.0, np.empty(0))
+    judging.judge_one(sums, drift, 1, 1.0, 0.5, 1.0, 0.0, math.inf, math.nan)
+    judging.judge(sums, drift, 1, signs, scores, 1.0, 0.0, math.inf, np.empty(0))
     said("metrics")
     for _ in read_svmlight(io.BytesIO(b"+1 1:0.5 3:1e-3\n-1 2:1\n")):
         pass

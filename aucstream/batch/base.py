@@ -17,7 +17,7 @@ from aucstream.errors import InvalidBlock, NotConverged
 from aucstream.exclusive import Gate, exclusive, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels import ledger
-from aucstream.learners._base.calibrated import CalibratedModel
+from aucstream.learners._base.calibrated import CalibratedModel, new_ledger, whole_ledger
 from aucstream.metrics.platt import refit
 
 LARGEST = 1e140  # of a value: sums of squares stay finite
@@ -58,7 +58,7 @@ class BatchRanker(CalibratedModel):
     def __post_init__(self) -> None:
         self._gate = Gate()
         self._solution = Solution(np.zeros(0), 0, 0.0, 0.0, 0.0)
-        self._ledger = np.zeros(ledger.SIZE)
+        self._ledger = new_ledger()
 
     def __setattr__(self, name: str, value: Any) -> None:
         rule = rules_of(type(self)).get(name)
@@ -110,7 +110,7 @@ class BatchRanker(CalibratedModel):
             scores = matrix_of(block) @ solution.weights
         if not np.isfinite([solution.objective, solution.residual]).all() or not np.isfinite(scores).all():
             raise too_large
-        totals = np.zeros(ledger.SIZE)
+        totals = new_ledger()
         totals[ledger.ROWS] = len(block)
         totals[ledger.POSITIVES] = positives
         refit(totals, scores, signs)
@@ -273,5 +273,5 @@ class BatchRanker(CalibratedModel):
         """
         model = cls(**meta["params"])
         model._solution = Solution(arrays["weights"], *meta["fit"])
-        model._ledger = arrays["ledger"]
+        model._ledger = whole_ledger(arrays["ledger"])
         return model

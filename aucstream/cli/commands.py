@@ -250,13 +250,14 @@ def inspect(
         "auc_high": training.get("auc_high"),
         "weights": [{"name": name, "weight": weight} for name, weight in weights],
         "members": getattr(getattr(model, "learner", model), "members", []),
+        "remarks": getattr(getattr(model, "learner", model), "remarks", []),
     }
     if as_json:
         typer.echo(json.dumps(facts, allow_nan=False))
         return
     table = Table(show_header=False, title=str(file), title_justify="left")
     for key, value in facts.items():
-        if key not in ("weights", "members"):
+        if key not in ("weights", "members", "remarks"):
             table.add_row(key, auc_text(value) if value is None or isinstance(value, float) else str(value))
     console = stdout_console(120)
     console.print(table)
@@ -273,6 +274,8 @@ def inspect(
                 member["name"], *numbers, f"{member['cost']:g}" if member["resting_since"] is None else "rests"
             )
         console.print(members)
+    for remark in facts["remarks"]:
+        console.print(remark)
 
 
 def _load_model(file: Path) -> tuple[RankingClassifier, dict[str, Any]]:

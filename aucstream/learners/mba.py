@@ -100,7 +100,8 @@ class MBA(Learner):
     1e-6 max\\|mu\\|. diag: by bisection. sketch: by Woodbury's identity.
 
     A solve is due when the rows have grown by 1 % and by a quarter of the features in use since the last one,
-    and at the powers of two below 64. Scoring never solves; `solve` does, at any time, and `fit` once at the
+    and at the powers of two below 64. With diag it waits for no more than 16 rows, or 1/16 of the rows before it,
+    however many features there are; a model of an earlier version waits for the quarter. Scoring never solves; `solve` does, at any time, and `fit` once at the
     end: it takes all rows as they are, so that further epochs change nothing.
 
     Moments are sums about a reference point of each class: 0 in every column that some row of the class
@@ -312,9 +313,23 @@ class MBA(Learner):
     def last_solve(self) -> int | None:
         """The row after which the weights were last solved for, of those with a weight; None: never, all weights are 0.
 
-        With d features in use a solve may wait for d/4 rows; `solve` does it at once.
+        With d features in use a solve may wait for d/4 rows, but not with diag; `solve` does it at once.
         """
         return int(self._field("scalars")[LAST]) or None
+
+    @property
+    def remarks(self) -> list[str]:
+        """What limits the scores at present, a sentence each.
+
+        Returns
+        -------
+        list of str
+            One while rows were learned and the weights were never solved for.
+        """
+        if not self.examples or self.last_solve is not None:
+            return []
+        reason = "rows of one class alone came" if self.positives in (0, self.examples) else "too few rows came"
+        return [f"weights: never solved for after {self.examples} rows, every score is 0 ({reason})"]
 
     def solve(self) -> None:
         """Solve now, with all rows learned so far; nothing happens before both classes were seen."""

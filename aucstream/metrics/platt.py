@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucstream.kernels import ledger as at
-from aucstream.kernels.auc.calibration import INTERCEPT_MAX, RMS2_MAX, RMS2_MIN, SLOPE_MAX, SLOPE_MIN
+from aucstream.kernels.auc.calibration import (
+    INTERCEPT_MAX,
+    RMS2_MAX,
+    RMS2_MIN,
+    SLOPE_MAX,
+    SLOPE_MIN,
+    log_odds_line,
+    start_line,
+)
 
 Floats = NDArray[np.float64]
 
@@ -66,8 +74,12 @@ def combine(ledger: Floats, other: Floats) -> None:
     line = [at.CAL_ON, at.CAL_SLOPE, at.CAL_INTERCEPT, at.CAL_H11, at.CAL_H12, at.CAL_H22, at.CAL_RMS2, at.CAL_ROWS]
     if other[at.CAL_ON] == 0.0:
         if ledger[at.CAL_ON] == 0.0 and ledger[at.CAL_POSITIVE] > 0.0 and ledger[at.CAL_NEGATIVE] > 0.0:
-            log_odds = math.log(ledger[at.CAL_POSITIVE] / ledger[at.CAL_NEGATIVE])
-            ledger[line] = [1.0, 1.0, log_odds, 0.0, 0.0, 1.0, 1.0, 0.0]  # as `calibrate` begins
+            if ledger[at.RULES] == at.FIRST_RULES:
+                log_odds = math.log(ledger[at.CAL_POSITIVE] / ledger[at.CAL_NEGATIVE])
+                ledger[line] = [1.0, 1.0, log_odds, 0.0, 0.0, 1.0, 1.0, 0.0]  # as `calibrate` begins
+            else:
+                mass = ledger[at.CAL_POSITIVE] + ledger[at.CAL_NEGATIVE]
+                start_line(ledger, log_odds_line(ledger)[1], mass / max(1.0, ledger[at.ROWS]))
         return
     if ledger[at.CAL_ON] == 0.0:
         ledger[line] = other[line]

@@ -14,10 +14,9 @@ from aucstream.constraints import Gt
 from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.kernels.auc import mixture as kernel
-from aucstream.kernels.auc.calibration import CUT, MEMORY, SLOPE_MAX, SLOPE_MIN
+from aucstream.kernels.auc.calibration import CUT, MEMORY, PRIOR, SLOPE_MAX, SLOPE_MIN, start_calibration
 from aucstream.kernels.jit import RowCall
-from aucstream.kernels.ledger import CAL_ON, CAL_RMS2
-from aucstream.kernels.ledger import SIZE as LEDGER_SIZE
+from aucstream.kernels.ledger import CAL_ON, CAL_RMS2, FIRST_RULES, LINE_SIZE, MIXTURE_RULES, NEW_RULES, RULES
 from aucstream.learners._base.capabilities import Capability
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner, learner
@@ -41,7 +40,7 @@ class State(NamedTuple):
     """15 floats and a calibration for each member, the stack, a reservoir of 200 rows, and the members' own states."""
 
     members: Annotated[Floats, Table("members", kernel.MEMBER_SIZE)]
-    lines: Annotated[Floats, Table("members", LEDGER_SIZE)]
+    lines: Annotated[Floats, Table("members", LINE_SIZE)]
     stack: Annotated[Floats, Table("stack rows", "stack")]  # coefficients, then their covariance
     work: Annotated[Floats, Scratch(np.float64, 0, "work")]
     reference: Annotated[Floats, Table("members", 2 * kernel.KEPT)]
@@ -169,6 +168,13 @@ class Auto(Learner):
         self._twins: list[Stages] | None = None  # the members at the last checkpoint, where they have learned since
         super()._reset()
         self._models = self._new_models()
+        self._take_rules(self._ledger[RULES])
+
+    def _take_rules(self, rules: float) -> None:
+        own, of_members = (FIRST_RULES, FIRST_RULES) if rules == FIRST_RULES else (MIXTURE_RULES, NEW_RULES)
+        super()._take_rules(own)
+        for model in self._models:
+            model.learner._take_rules(of_members)
 
     def _new_models(self) -> list[Stages]:
         return [candidate.stages(self._encoder, self._seed) for candidate in self._candidates]
@@ -204,11 +210,11 @@ class Auto(Learner):
         members, lines = self._field("members"), self._field("lines")
         members[:, kernel.ACTIVE] = -1.0
         members[:, kernel.SLOPE] = 1.0
-        members[:, kernel.CURVATURE] = 0.25 * kernel.PRIOR
+        members[:, kernel.CURVATURE] = 0.25 * PRIOR
         members[:, [kernel.AUC_NEGATIVE, kernel.AUC_POSITIVE]] = 0.5
         for line in lines:
-            kernel.start_calibration(line)
-        kernel.start_calibration(self._ledger)
+            start_calibration(line)
+        start_calibration(self._ledger)
         self._ledger[CAL_ON] = 0.0
         self._ledger[CAL_RMS2] = 1.0
         scalars = self._field("scalars")
@@ -418,7 +424,7 @@ class Auto(Learner):
         active = members[:, kernel.ACTIVE] > 0.0
         members[:, kernel.GLOBAL] = members[:, kernel.NEXT_GLOBAL]
         first = rows - scalars[kernel.SEGMENT]
-        forget = min(0.5, max(judged / MEMORY, 2.0 * judged / (first + judged + kernel.PRIOR)))
+        forget = min(0.5, max(judged / MEMORY, 2.0 * judged / (first + judged + PRIOR)))
         curvature = (1.0 - forget) * members[active, kernel.CURVATURE] + members[active, kernel.HESSIAN]
         slope = members[active, kernel.SLOPE] + members[active, kernel.GRADIENT] / curvature
         members[active, kernel.CURVATURE] = curvature
@@ -432,7 +438,7 @@ class Auto(Learner):
             members[:, kernel.GLOBAL] = members[:, kernel.LOCAL]
             seen = slice(kernel.SEEN_NEGATIVE, kernel.SEEN_POSITIVE + 1)
             scalars[seen] = np.minimum(scalars[seen], kernel.KEPT)
-            members[:, kernel.CURVATURE] = np.minimum(members[:, kernel.CURVATURE], kernel.PRIOR)
+            members[:, kernel.CURVATURE] = np.minimum(members[:, kernel.CURVATURE], PRIOR)
         present = members[:, kernel.ACTIVE] >= 0.0
         members[members[:, kernel.ACTIVE] == 0.0, kernel.LARGER] = 1.0 / present.sum()
         self._activate(self._affordable(present))
@@ -674,6 +680,7 @@ class Auto(Learner):
         """Return the learner that `state_dict` described."""
         model = super().from_state_dict(arrays, meta)
         model._models = model._new_models()
+        model._take_rules(model._ledger[RULES])
         model._listed = None
         encoder = {f"learner.{name}": array for name, array in arrays.items() if name.startswith("encoder.")}
         for name, member_meta in meta["members"].items():

@@ -17,8 +17,10 @@ DRIFT_SIZE = alarm.SIZE + 4
 
 
 @jit
-def judge_one(sums, drift, seq, sign, score, slope, intercept, prior):
+def judge_one(sums, drift, seq, sign, score, slope, intercept, largest, prior):
     """Add one row to `sums` and `drift`; `prior` is the probability it was answered with, NaN: that of the calibration.
+
+    slope, intercept, largest : of the calibration, see `calibration.log_odds_line`.
 
     Returns 1; 0, and adds nothing, where the score is not finite.
     """
@@ -26,7 +28,7 @@ def judge_one(sums, drift, seq, sign, score, slope, intercept, prior):
         return 0
     p = prior
     if p != p:
-        z = slope * score + intercept
+        z = slope * max(-largest, min(largest, score)) + intercept
         if z >= 0.0:
             p = 1.0 / (1.0 + math.exp(-z))
         else:
@@ -45,7 +47,7 @@ def judge_one(sums, drift, seq, sign, score, slope, intercept, prior):
 
 
 @jit
-def judge(sums, drift, seq, signs, scores, slope, intercept, prior):
+def judge(sums, drift, seq, signs, scores, slope, intercept, largest, prior):
     """Add rows to `sums`, float64 (2,), and `drift`, float64 (DRIFT_SIZE,), in order; returns how many.
 
     seq : int
@@ -56,5 +58,5 @@ def judge(sums, drift, seq, signs, scores, slope, intercept, prior):
     judged = 0
     for i in range(signs.size):
         p = prior[i] if prior.size else math.nan
-        judged += judge_one(sums, drift, seq + i, signs[i], scores[i], slope, intercept, p)
+        judged += judge_one(sums, drift, seq + i, signs[i], scores[i], slope, intercept, largest, p)
     return judged

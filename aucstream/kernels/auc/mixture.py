@@ -13,28 +13,15 @@ from aucstream.kernels.auc.alarm import HALF_LIFE, KEEP, THRESHOLD, observe_loss
 from aucstream.kernels.auc.calibration import (
     CUT,
     LEAST_CURVATURE,
-    MEMORY,
-    RIDGE,
-    SLOPE_MAX,
-    SLOPE_MIN,
+    base_of,
+    calibrated,
+    observe,
+    scaled,
     shift_line,
     sigmoid,
 )
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import (
-    CAL_H11,
-    CAL_H12,
-    CAL_H22,
-    CAL_INTERCEPT,
-    CAL_NEGATIVE,
-    CAL_ON,
-    CAL_POSITIVE,
-    CAL_RMS2,
-    CAL_ROWS,
-    CAL_SLOPE,
-    POSITIVES,
-    ROWS,
-)
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_ON, CAL_POSITIVE, CAL_RMS2, CAL_SLOPE, POSITIVES, ROWS
 from aucstream.kernels.pairs.buffers import RESERVOIR, offer
 from aucstream.kernels.weights.example_weights import by_mean
 from aucstream.kernels.weights.kalman import kalman_step
@@ -95,7 +82,6 @@ MEMBER_SIZE = 15
 SCALARS_SIZE = 30
 
 FIXED_SHARE = 1e-3  # of the weight that is spread over all active members at each row
-PRIOR = 20.0  # rows that the calibration's prior stands for
 KEPT = 100  # rows of each class in the reservoir
 NEAR = 200  # rows of each class that new rows are placed against
 PLACED_MEMORY = 2000.0  # rows of a class, of the members' fading AUC
@@ -110,7 +96,6 @@ STACK_CUT = 4.0  # log odds above or below the base rate's
 BENCH_KEEP = 0.5 ** (1.0 / 1000.0)
 RECENT_KEEP = 0.5 ** (1.0 / 1000.0)
 FIRST_ALARM = 300.0  # row
-COUNTED = 200.0  # rows after which the intercept alone follows the base rate
 TINY = 1e-12
 LARGEST_SCALED = 30.0
 MOST_SEGMENT_WEIGHT = 4.0
@@ -121,88 +106,6 @@ def log_odds(p):
     """Return the log odds of a probability, cut at 1e-9 from 0 and 1."""
     p = min(max(p, 1e-9), 1.0 - 1e-9)
     return math.log(p / (1.0 - p))
-
-
-@jit
-def base_of(ledger):
-    """Return the log odds of the base rate, with one more row of each class."""
-    return math.log((ledger[CAL_POSITIVE] + 1.0) / (ledger[CAL_NEGATIVE] + 1.0))
-
-
-@jit
-def scaled(score, mean_square):
-    """Return a score over its root mean square, cut."""
-    z = score / math.sqrt(mean_square) if mean_square > 0.0 else score
-    return min(CUT, max(-CUT, z))
-
-
-@jit
-def start_calibration(line):
-    """Set a calibration to its prior: slope 1, and the base rate; writes line."""
-    line[CAL_ON] = 1.0
-    line[CAL_SLOPE] = 1.0
-    line[CAL_H11] = 0.25 * PRIOR
-    line[CAL_H22] = 0.25 * PRIOR
-
-
-@jit
-def calibrated(line, score):
-    """Return the log odds of a score."""
-    return line[CAL_SLOPE] * scaled(score, line[CAL_RMS2]) + line[CAL_INTERCEPT]
-
-
-@jit
-def observe(line, score, y, weight, served):
-    """One Newton step of a calibration on weighted log loss, with a prior and polynomial forgetting; writes line.
-
-    The intercept holds the log odds of the base rate, which is a count for the first rows. Where `served` is 1, the
-    scores are log odds that have the base rate already: their scale stays, no step is made until both classes were seen, the least curvature is no larger
-    than the share of the rarer class, and the memory is longer by as much: with the usual one, a class of 1e-5 needs
-    2e7 rows to be believed.
-    """
-    z = scaled(score, line[CAL_RMS2])
-    g = sigmoid(line[CAL_SLOPE] * z + line[CAL_INTERCEPT]) - (1.0 if y > 0.0 else 0.0)
-    rows = line[CAL_ROWS] + 1.0
-    least = LEAST_CURVATURE
-    if served > 0.0:
-        rarer = min(line[CAL_POSITIVE], line[CAL_NEGATIVE]) + 1.0
-        least = min(least, rarer / (line[CAL_POSITIVE] + line[CAL_NEGATIVE] + 2.0))
-    forget = max(1.0 / MEMORY, 2.0 / (rows + PRIOR))
-    square = score * score
-    if line[CAL_RMS2] > 0.0:
-        square = min(square, 100.0 * line[CAL_RMS2])
-    # scores of 0 before the first other one, as in the warm-up of a map, say nothing of the scale
-    if served == 0.0:
-        line[CAL_RMS2] += (max(forget, 1.0 / rows) if line[CAL_RMS2] > 0.0 else 1.0) * (square - line[CAL_RMS2])
-    p = g + (1.0 if y > 0.0 else 0.0)
-    curvature = weight * max(p * (1.0 - p), least)
-    forget = max(least / LEAST_CURVATURE / MEMORY, 2.0 / (rows + PRIOR))
-    h11 = (1.0 - forget) * line[CAL_H11] + curvature * z * z
-    h12 = (1.0 - forget) * line[CAL_H12] + curvature * z
-    h22 = (1.0 - forget) * line[CAL_H22] + curvature
-    r11 = h11 + RIDGE * h22
-    r22 = h22 * (1.0 + RIDGE)
-    g *= weight / (r11 * r22 - h12 * h12)
-    slope_step = (r22 * z - h12) * g
-    intercept_step = (r11 - h12 * z) * g
-    size = abs(slope_step * z + intercept_step)
-    if size > 1.0:
-        slope_step /= size
-        intercept_step /= size
-    one_class = served > 0.0 and (line[CAL_POSITIVE] == 0.0 or line[CAL_NEGATIVE] == 0.0)
-    if one_class:
-        slope_step = 0.0
-        intercept_step = 0.0
-    base = base_of(line)
-    line[CAL_ROWS] = rows
-    line[CAL_H11] = h11
-    line[CAL_H12] = h12
-    line[CAL_H22] = h22
-    line[CAL_SLOPE] = min(SLOPE_MAX, max(SLOPE_MIN, line[CAL_SLOPE] - slope_step))
-    line[CAL_INTERCEPT] = min(50.0, max(-50.0, line[CAL_INTERCEPT] - intercept_step))
-    line[CAL_POSITIVE if y > 0.0 else CAL_NEGATIVE] += weight
-    if rows <= COUNTED and served == 0.0:
-        line[CAL_INTERCEPT] += base_of(line) - base
 
 
 @jit

@@ -11,10 +11,22 @@ from aucstream import snapshot
 from aucstream.block import Floats
 from aucstream.exclusive import Exclusive, lock_free
 from aucstream.kernels.auc.calibration import probabilities
-from aucstream.kernels.ledger import POSITIVES, ROWS
+from aucstream.kernels.ledger import NEW_RULES, POSITIVES, ROWS, RULES, SIZE
 
 if TYPE_CHECKING:
     from os import PathLike
+
+
+def new_ledger(rules: float = NEW_RULES) -> Floats:
+    """Return the ledger of a model that goes by these rules, see `kernels.ledger`."""
+    ledger = np.zeros(SIZE)
+    ledger[RULES] = rules
+    return ledger
+
+
+def whole_ledger(ledger: Floats) -> Floats:
+    """Return a ledger of any version in the present size: what a version did not have yet is 0."""
+    return ledger if ledger.size == SIZE else np.append(ledger, np.zeros(SIZE - ledger.size))
 
 
 class CalibratedModel(Exclusive, abc.ABC):

@@ -27,6 +27,7 @@ from aucstream.features.intake import (
     named_block,
     quiet_head,
 )
+from aucstream.kernels.auc.calibration import log_odds_line
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.learners._base.one_row import TAME
 from aucstream.native.row_entry import RowEntry
@@ -77,6 +78,9 @@ class BlockModel(Protocol):
     def _probabilities(self, scores: Floats) -> Floats: ...
 
     def _end_warmup(self) -> None: ...
+
+    @property
+    def _ledger(self) -> Floats: ...
 
     @property
     def _calibration_line(self) -> tuple[float, float] | None: ...
@@ -434,6 +438,12 @@ class Engine(Exclusive):
     def calibration_line(self) -> tuple[float, float] | None:
         """(slope, intercept) of the log odds on the score; None until both classes were seen."""
         return self._model._calibration_line
+
+    @property
+    def log_odds_line(self) -> tuple[float, float, float]:
+        """(slope, intercept, largest score that counts): what makes a score log odds, also before both classes."""
+        line: tuple[float, float, float] = log_odds_line(self._model._ledger)
+        return line
 
     def end_warmup(self) -> None:
         """Wait for no more rows: a map that is fitted on the first rows is fitted on those that came."""

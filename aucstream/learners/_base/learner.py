@@ -188,6 +188,17 @@ class Learner(StatefulClassifier):
         """Name to weight of the output score, for every name learned."""
         return dict(zip(self._names(), self.coefficients().tolist(), strict=True))
 
+    @property
+    def remarks(self) -> list[str]:
+        """What limits the scores at present, a sentence each.
+
+        Returns
+        -------
+        list of str
+            Empty where nothing does.
+        """
+        return []
+
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return name to contribution (weight times value); they add up to the score.
 

@@ -240,8 +240,8 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         Returns
         -------
         dict
-            `{False: 1 - p, True: p}`; one half each until both classes were learned. The dict also has the
-            ranking score as `.score`, by which `aucstream.metrics` rank.
+            `{False: 1 - p, True: p}`. Until both classes were learned p is the share of positives, with one more row
+            of each class. The dict also has the ranking score as `.score`, by which `aucstream.metrics` rank.
 
         Raises
         ------

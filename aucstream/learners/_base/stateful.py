@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from aucstream import snapshot
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, Description, InvalidParams
@@ -19,6 +17,7 @@ from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.kernels import ledger
 from aucstream.kernels.pairs.buffers import compacted
 from aucstream.kernels.random import seeded
+from aucstream.learners._base.calibrated import new_ledger, whole_ledger
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.state import PoolIdx, PoolVal, Program, Scratch, Slots, Table, Vector
 
@@ -118,6 +117,7 @@ class StatefulClassifier(RankingClassifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.__dict__["_ledger"] = whole_ledger(self._ledger)
         self.__dict__["_program"] = self._chosen_program()
         self.__dict__["_generation"] = object()
 
@@ -137,10 +137,15 @@ class StatefulClassifier(RankingClassifier):
         self._adopt(type(self._encoder)(**{k: v for k, v in self._encoder.spec.items() if k != "kind"}))
         self._capacity = max(SMALLEST_WIDTH, self._capacity_for(self._encoder.width))
         self._arrays: tuple[Any, ...] = self._new_arrays()
-        self._ledger = np.zeros(ledger.SIZE)
+        before = self.__dict__.get("_ledger")
+        self._ledger = new_ledger(ledger.NEW_RULES if before is None else before[ledger.RULES])
         if "generator" in self._program.parts:
             self._field("generator")[:] = seeded(self._seed)
         self._init_state()
+
+    def _take_rules(self, rules: float) -> None:
+        """Go by these rules, see `kernels.ledger`, before the first row; the model keeps them."""
+        self._ledger[ledger.RULES] = rules
 
     def _new_arrays(self) -> tuple[Any, ...]:
         """Return fresh arrays, or raise InvalidParams naming the largest size where memory has no room for them."""
@@ -308,7 +313,7 @@ class StatefulClassifier(RankingClassifier):
             else:
                 raise BadSnapshot("snapshot", f"state.{name} of shape {fresh[i].shape}", saved.shape)
         model._arrays = tuple(fresh)
-        model._ledger = arrays["ledger"]
+        model._ledger = whole_ledger(arrays["ledger"])
         model._resumed()
         return model
 

@@ -15,6 +15,7 @@ CLASS, GLOBAL = 0, 1
 AUTO = -1.0  # lam2
 SHARE = 0.3  # lam2 = SHARE tr(Sigma)/n_eff: regret 0.10 AUC point against the best of a grid over seven sets
 
+SOONEST = 16.0  # rows between two cheap solves
 WIDEST = 4096  # columns whose products are all kept: 128 MiB
 CAPACITY = 1000  # buffered rows a class, for sampled pairs
 # A row beyond these is refused: sums stay below 4 HEAVIEST LONGEST_ROW^2.
@@ -58,14 +59,21 @@ def mark_used(idx, x, used, scalars):
 
 
 @jit
-def due(scalars):
-    """Return whether the schedule asks for a solve at this event, and both classes were seen."""
+def due(scalars, cheap):
+    """Return whether the schedule asks for a solve at this event, and both classes were seen.
+
+    A solve that costs as much as one row of every column is `cheap`: it never waits for more than 16 rows, or a
+    sixteenth of those before it.
+    """
     events, last = scalars[EVENTS], scalars[LAST]
     if scalars[N] <= 0.0 or scalars[N + 1] <= 0.0:
         return False
     if events < 64.0 and np.int64(events) & (np.int64(events) - 1) == 0:
         return True
-    return events - last >= max(scalars[USED] / 4.0, last / 100.0)
+    wait = scalars[USED] / 4.0
+    if cheap:
+        wait = min(wait, max(SOONEST, last / 16.0))
+    return events - last >= max(wait, last / 100.0)
 
 
 @jit

@@ -9,6 +9,7 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.kernels.jit import jit, jit_allocating
+from aucstream.kernels.ledger import FIRST_RULES, RULES
 from aucstream.kernels.moments import class_sums
 from aucstream.kernels.moments.quadratic import diagonal_net, elastic_net, ridge
 from aucstream.kernels.rows.arrival import count_example
@@ -87,7 +88,7 @@ def step_full(
         scalars[CENTRED + c] -= class_sums.release(cross, square, total, ref, n, c == 1, idx, x, gap)
     class_sums.add_row(cross, square, total, ref, c == 1, idx, x, weight * gain, gap)
     scalars[N + c] += weight * gain
-    if solving and due(scalars):
+    if solving and due(scalars, cross is None and ledger[RULES] != FIRST_RULES):
         solve_full(
             cross, square_neg, square_pos, total_neg, total_pos, ref_neg, ref_pos, used, w, gap, scalars, generator,
             lam1, lam2, rho, clock, solving,

@@ -115,7 +115,7 @@ def step(
         generator, idx, x, 1.0, CAPACITY - first, np.int64(scalars[SEEN + c]), CAPACITY, buffers.RESERVOIR,
         slots, pool_idx, pool_val,
     )  # fmt: skip
-    if solving and due(scalars):
+    if solving and due(scalars, False):
         solve(
             cross, total, used, w, dense, zi, zv, slots, pool_idx, pool_val, scalars, generator,
             lam1, lam2, rho, clock, solving, count,

@@ -114,7 +114,7 @@ def step(
             square[j] += rest * gap[j] * gap[j]
         size = np.int64(scalars[SKETCHED + c])
         scalars[SKETCHED + c] = sketch.feed(table, c * room, room, size, gap, math.sqrt(rest))
-    if solving and due(scalars):
+    if solving and due(scalars, False):
         solve(
             table, square_neg, square_pos, mean_neg, mean_pos, used, w, gap, scalars, generator,
             lam1, lam2, rho, clock, solving,

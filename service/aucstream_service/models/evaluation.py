@@ -21,8 +21,11 @@ from aucstream_service.journal.row_batch import Numbers
 
 Arrays = dict[str, NDArray[Any]]
 
+Line = tuple[float, ...]  # slope, intercept, and the largest score that counts where there is one
+
+NO_LINE: Line = (0.0, 0.0, math.inf)
 _NONE = np.empty(0)
-_JUDGE_ONE = RowCall(judging.judge_one, int, *[float] * 5)
+_JUDGE_ONE = RowCall(judging.judge_one, int, *[float] * 6)
 
 
 def finite(value: float) -> float | None:
@@ -58,23 +61,26 @@ class Evaluation:
         seq: int,
         signs: Numbers,
         scores: Numbers,
-        line: tuple[float, float] | None,
+        line: Line | None,
         priors: Sequence[float | None] | None = None,
     ) -> None:
         """Take rows into log loss, Brier score and alarm, but for those whose score is not finite.
 
-        `seq` is that of the first row, the others follow. `line` is slope and intercept of the calibration before them. `priors` are the probabilities of rows that were
-        predicted before: those are judged by what was answered then. One a row (None: not predicted), or none at all.
+        `seq` is that of the first row, the others follow. `line` is that of the calibration before them, see
+        `Engine.log_odds_line`. `priors` are the probabilities of rows that were predicted before: those are judged by
+        what was answered then. One a row (None: not predicted), or none at all.
         """
-        slope, intercept = line if line is not None else (0.0, 0.0)
+        slope, intercept, largest = NO_LINE if line is None else (*line, math.inf)[:3]
         if len(signs) == 1:
             first = priors[0] if priors is not None else None
             prior = math.nan if first is None else first
-            self.judged += _JUDGE_ONE.dense(self.sums, self.drift, seq, signs[0], scores[0], slope, intercept, prior)
+            self.judged += _JUDGE_ONE.dense(
+                self.sums, self.drift, seq, signs[0], scores[0], slope, intercept, largest, prior
+            )
         else:
             each = _NONE if priors is None else np.array(priors, dtype=np.float64)  # None: NaN
             self.judged += judging.judge(
-                self.sums, self.drift, seq, np.asarray(signs), np.asarray(scores), slope, intercept, each
+                self.sums, self.drift, seq, np.asarray(signs), np.asarray(scores), slope, intercept, largest, each
             )
 
     def resized(self, window: int) -> Area:

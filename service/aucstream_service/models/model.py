@@ -29,7 +29,7 @@ from aucstream_service.journal.event_codec import Features
 from aucstream_service.journal.row_batch import RowBatch
 from aucstream_service.models.changes import differences, snapshot_of_payload, spec_of_payload
 from aucstream_service.models.counts import Counts
-from aucstream_service.models.evaluation import Evaluation, part
+from aucstream_service.models.evaluation import NO_LINE, Evaluation, Line, part
 from aucstream_service.models.queued import (
     BLOCK,
     FEW,
@@ -116,7 +116,7 @@ class Model:
         self.fault: str | None = None
         self.counts = Counts()
         self.versions: list[str] = []  # of the library, that learned this state, oldest first
-        self._line: tuple[float, float] | None = None
+        self._line: Line = NO_LINE
         self._row_seconds = 0.001  # what a row cost of late
 
     def _take_spec(self, stored: StoredSpec) -> None:
@@ -425,7 +425,7 @@ class Model:
     def _advance(self, rows: int) -> None:
         self.seq += rows
         if self.seq <= BLOCK or self.seq % BLOCK == 0:
-            self._line = self.pipeline.engine.calibration_line
+            self._line = self.pipeline.engine.log_odds_line
 
     # ---- rows that were skipped --------------------------------------------------------------
 
@@ -583,8 +583,7 @@ class Model:
         evaluation_arrays, evaluation_meta = self.evaluation.state_dict()
         arrays = {f"pipeline.{name}": array for name, array in pipeline_arrays.items()}
         arrays.update({f"evaluation.{name}": array for name, array in evaluation_arrays.items()})
-        if self._line is not None:
-            arrays["line"] = np.array(self._line, dtype=np.float64)
+        arrays["line"] = np.array(self._line, dtype=np.float64)
         return arrays, {
             "what": "aucstream service model",
             "state_format": STATE_FORMAT,
@@ -609,7 +608,7 @@ class Model:
             pipeline = Pipeline.from_state_dict(part(arrays, "pipeline."), meta["pipeline"])
             evaluation = Evaluation.from_state_dict(part(arrays, "evaluation."), meta["evaluation"])
             line = arrays.get("line")
-            pair = None if line is None else (float(line[0]), float(line[1]))
+            numbers = NO_LINE if line is None else tuple(map(float, line))
             seq = int(meta["seq"])
             kind, last_event_at = meta["kind"], meta["last_event_at"]
             versions = [str(version) for version in meta.get("versions", ())]
@@ -620,7 +619,7 @@ class Model:
                 "snapshot", "the state of a model", Description(f"{type(error).__name__}: {error}")
             ) from error
         self._take_spec(replace(self.stored, spec=spec))
-        self.pipeline, self.evaluation, self._line = pipeline, evaluation, pair
+        self.pipeline, self.evaluation, self._line = pipeline, evaluation, numbers
         self.seq, self.kind, self.last_event_at = seq, kind, last_event_at
         self.versions = versions
         self._summary_seq = -1

@@ -16,8 +16,8 @@ from aucstream.constraints import Rule, Size, SizeKind, rules_of
 from aucstream.errors import Description, InvalidParams
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
-from aucstream.features.scaling.scaling import FIRST_RULES, RULES
-from aucstream.pipeline import PipelineSpec
+from aucstream.features.scaling.scaling import FIRST_RULES
+from aucstream.pipeline import RULES, PipelineSpec
 from aucstream.portfolio.portfolio import candidates_named
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.steps import ENCODERS
@@ -72,7 +72,7 @@ class ModelSpec(PipelineSpec):
 
 
 WHEN_FULL = PendingSpec().when_full
-RULES_KEY = "rules"  # in the stored text alone: what a model's scaling does is settled when it is created
+RULES_KEY = "rules"  # in the stored text alone: what a model's steps do is settled when it is created
 DEFAULTS_KEY = "defaults"  # likewise: the parameters that its spec leaves to this version
 
 MEMBERS_KEY = "members"  # likewise, of a spec that names the members of a portfolio: the defaults that these have
@@ -83,7 +83,7 @@ _MEMBER = re.compile(r"(?P<name>[a-z0-9]+)(?:\((?P<params>[^()]*)\))?\Z")
 
 
 def stored_spec(canonical: str, rules: int = RULES) -> str:
-    """Return what the registry keeps of a new model: its spec, the rules of its scaling, and this version's defaults."""
+    """Return what the registry keeps of a new model: its spec, the rules of its steps, and this version's defaults."""
     document = json.loads(canonical)
     parameters = rules_of(learner_class(document["algorithm"]))
     defaults = {name: rule.default for name, rule in parameters.items() if name not in ("seed", *document["params"])}
@@ -105,7 +105,7 @@ class StoredSpec:
     spec : ModelSpec
         As it was sent.
     rules : int
-        Those of its scaling.
+        Those of its scaling, its calibration and its solves, see `Pipeline.from_spec`.
     defaults : dict
         Parameters that the spec left to the version that created the model. A later version may have others.
     sent : frozenset of str

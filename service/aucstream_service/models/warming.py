@@ -66,7 +66,7 @@ def warm_up(spec: ModelSpec) -> None:
             count = int(4 * times)
             sample = np.resize(signs, count).tolist(), np.resize(scores, count).tolist()
             evaluation.rank(*sample)
-            evaluation.judge(1, *sample, pipeline.engine.calibration_line)
+            evaluation.judge(1, *sample, pipeline.engine.log_odds_line)
             evaluation.describe(None, calibrated=True)
         evaluation.roc()
         Evaluation.from_state_dict(*evaluation.state_dict())

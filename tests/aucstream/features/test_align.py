@@ -80,4 +80,4 @@ def test_calibration_is_combined_by_counts():
     positive, negative = SOLAM().partial_fit(X[:8], [True] * 8), SOLAM().partial_fit(X[:4], [False] * 4)
     combine(positive._ledger, negative._ledger)
     assert positive._ledger[at.CAL_ON] == 1.0
-    assert positive.engine.calibration_line == (1.0, pytest.approx(np.log(2.0)))
+    assert positive.engine.calibration_line == (0.1, pytest.approx(np.log(9.0 / 5.0)))

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aucstream.kernels import ledger
-from aucstream.kernels.auc.calibration import calibrate, probabilities, sigmoid
+from aucstream.kernels.auc.calibration import probabilities, sigmoid
 from aucstream.kernels.pairs import buffers
 from aucstream.kernels.random import below, seeded
 from aucstream.kernels.rows import finite, linear
+from aucstream.kernels.rows.arrival import count_example
 from aucstream.kernels.rows.row_scale import next_scale, store_scale
 from aucstream.kernels.weights import l1ball
+from aucstream.learners._base.calibrated import new_ledger
 
 pytestmark = pytest.mark.plain_python
 
@@ -136,10 +138,10 @@ def test_the_l1_ball_equals_a_plain_projection_after_every_step(steps, radius):
         assert np.allclose(got, plain, rtol=1e-9, atol=1e-9 * max(1.0, radius))
 
 
-def calibrated(scores, labels, weights=None):
-    numbers = np.zeros(ledger.SIZE)
+def calibrated(scores, labels, weights=None, rules=ledger.FIRST_RULES):
+    numbers = new_ledger(rules)
     for k, (s, y) in enumerate(zip(scores, labels, strict=True)):
-        calibrate(numbers, s, 1.0 if y else -1.0, 1.0 if weights is None else weights[k])
+        count_example(numbers, s, 1.0 if y else -1.0, 1.0 if weights is None else weights[k])
     return numbers
 
 
@@ -153,43 +155,47 @@ def logistic(n, slope, intercept, seed=0, unit=1.0):
     return scores * unit, random.random(n) < 1.0 / (1.0 + np.exp(-(slope * scores + intercept)))
 
 
+@pytest.mark.parametrize("rules", [ledger.FIRST_RULES, ledger.NEW_RULES])
 @pytest.mark.parametrize("unit", [1e-6, 0.1, 1.0, 1e6])
 @pytest.mark.parametrize(("slope", "intercept"), [(1.0, 0.0), (3.0, -2.0), (0.5, -4.0)])
-def test_calibration_finds_the_true_line_in_any_unit_of_the_scores(slope, intercept, unit):
+def test_calibration_finds_the_true_line_in_any_unit_of_the_scores(slope, intercept, unit, rules):
     scores, labels = logistic(40_000, slope, intercept, unit=unit)
-    got_slope, got_intercept = line(calibrated(scores, labels))
+    got_slope, got_intercept = line(calibrated(scores, labels, rules=rules))
     assert got_slope * unit == pytest.approx(slope, abs=0.25)
     assert got_intercept == pytest.approx(intercept, abs=0.25)
 
 
-def test_weights_correct_negatives_that_were_left_out():
+@pytest.mark.parametrize("rules", [ledger.FIRST_RULES, ledger.NEW_RULES])
+def test_weights_correct_negatives_that_were_left_out(rules):
     scores, labels = logistic(120_000, 2.0, -3.0)
     random = np.random.default_rng(5)
     kept = labels | (random.random(labels.size) < 0.1)
     weights = np.where(labels, 1.0, 10.0)[kept]
-    plain = line(calibrated(scores[kept], labels[kept]))
-    corrected = line(calibrated(scores[kept], labels[kept], weights))
+    plain = line(calibrated(scores[kept], labels[kept], rules=rules))
+    corrected = line(calibrated(scores[kept], labels[kept], weights, rules))
     assert plain[1] == pytest.approx(-3.0 + math.log(10.0), abs=0.3)
     assert corrected[1] == pytest.approx(-3.0, abs=0.3)
 
 
-def test_the_slope_stays_positive_when_scores_rank_backwards():
+@pytest.mark.parametrize("rules", [ledger.FIRST_RULES, ledger.NEW_RULES])
+def test_the_slope_stays_positive_when_scores_rank_backwards(rules):
     scores, labels = logistic(5000, -2.0, 0.0)
-    numbers = calibrated(scores, labels)
+    numbers = calibrated(scores, labels, rules=rules)
     assert line(numbers)[0] > 0.0
     out = np.empty(3)
     probabilities(numbers, np.array([-1.0, 0.0, 1.0]), out)
     assert out[0] <= out[1] <= out[2]
 
 
-def test_calibration_follows_a_shift_of_the_scores():
+@pytest.mark.parametrize("rules", [ledger.FIRST_RULES, ledger.NEW_RULES])
+def test_calibration_follows_a_shift_of_the_scores(rules):
     scores, labels = logistic(60_000, 2.0, 0.0)
     scores = scores + np.where(np.arange(60_000) < 30_000, 0.0, 5.0)
-    slope, intercept = line(calibrated(scores, labels))
+    slope, intercept = line(calibrated(scores, labels, rules=rules))
     assert -intercept / slope == pytest.approx(5.0, abs=0.3)
 
 
-def test_until_both_classes_are_seen_all_probabilities_are_one_half():
+def test_until_both_classes_are_seen_all_probabilities_of_the_first_rules_are_one_half():
     numbers = calibrated([1.0, 2.0], [True, True])
     out = np.empty(2)
     probabilities(numbers, np.array([-5.0, 5.0]), out)

@@ -20,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from aucstream import MBA, PSAM, Hashing, Pipeline, from_bytes
 from aucstream.errors import BadSnapshot, CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep
+from aucstream.kernels import ledger
 from aucstream.learners import mba
 from aucstream.snapshot import pack, unpack
 from benchmarks.quality import simulation_mba
@@ -566,8 +567,15 @@ def test_moments_follow_a_change_of_units(seed: int, params: dict[str, Any]) -> 
     np.testing.assert_allclose(moved.coefficients(), fresh.coefficients(), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("params", [{"moments": "diag"}, {"moments": "sketch", "sketch_size": 4}])
-def test_a_model_that_waits_for_its_first_solve_says_so(params: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("params", "rules"),
+    [
+        ({"moments": "diag"}, ledger.FIRST_RULES),
+        ({"moments": "sketch", "sketch_size": 4}, ledger.FIRST_RULES),
+        ({"moments": "sketch", "sketch_size": 4}, ledger.NEW_RULES),
+    ],
+)
+def test_a_model_that_waits_for_its_first_solve_says_so(params: dict[str, Any], rules: float) -> None:
     rows, entries = 200, 10  # new columns in each row: a quarter of them are always more than the rows
     y = np.arange(rows) % 100 == 99
     own = sparse.csr_array(
@@ -576,11 +584,40 @@ def test_a_model_that_waits_for_its_first_solve_says_so(params: dict[str, Any]) 
     )
     X = sparse.hstack([own, sparse.csr_array(1.0 * y[:, None])], format="csr")
     model = MBA(**params)
+    model._take_rules(rules)
     assert model.last_solve is None
+    assert model.remarks == []
     model.partial_fit(X, y)
+    assert "never solved for after 200 rows" in "".join(model.remarks)
     assert from_bytes(model.to_bytes()).last_solve is model.last_solve is None
     assert not model.coefficients().any()
     assert not model.decision_function(X).any()
     model.solve()
     assert model.last_solve == rows
     assert roc_auc_score(y, model.decision_function(X)) == 1.0
+
+
+def test_q7_the_diagonal_form_solves_on_wide_sparse_rows() -> None:
+    """The rows and columns of a text corpus: 39,916 words, of which 60 tell the classes apart."""
+    n, d, entries = 9324, 39_916, 50
+    random = np.random.default_rng(0)
+    y = random.random(n) < 0.2
+    columns = random.integers(60, d, size=(n, entries))
+    columns[:, :4] = random.integers(30, size=(n, 4)) + np.where(y, 0, 30)[:, None]
+    columns[:, :4] = np.where(random.random((n, 4)) < 0.4, columns[:, :4], random.integers(60, size=(n, 4)))
+    X = sparse.coo_array((np.ones(n * entries), (np.repeat(np.arange(n), entries), columns.ravel())), shape=(n, d))
+    model = MBA(moments="diag")
+    scores = model.engine.learn_array(X.tocsr(), np.where(y, 1.0, -1.0))
+    assert model.last_solve is not None
+    assert model.last_solve > n - n / 16 - 1
+    assert roc_auc_score(y[1000:], scores[1000:]) > 0.8
+    frozen = MBA(moments="diag")
+    frozen._take_rules(ledger.FIRST_RULES)
+    frozen.partial_fit(X.tocsr(), y)
+    assert frozen.last_solve in (None, *(1 << k for k in range(6)))
+
+
+def test_a_model_that_has_seen_one_class_says_why_it_never_solved() -> None:
+    model = MBA().partial_fit(np.eye(3), [True] * 3)
+    assert "rows of one class alone" in "".join(model.remarks)
+    assert model.partial_fit(np.eye(3), [False] * 3).remarks == []

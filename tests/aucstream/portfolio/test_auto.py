@@ -15,7 +15,7 @@ from aucstream.block import Block, Form
 from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.intake import array_block
-from aucstream.kernels.auc import mixture as kernel
+from aucstream.kernels.auc import calibration
 from aucstream.kernels.ledger import SIZE
 from aucstream.metrics.exact import area
 from aucstream.portfolio.portfolio import DEFAULT
@@ -91,13 +91,13 @@ def test_equals_the_plain_rule(form):
 def test_a_calibration_equals_the_plain_one(positive, served):
     random = np.random.default_rng(0)
     line, plain = np.zeros(SIZE), Calibration(served=served)
-    kernel.start_calibration(line)
+    calibration.start_calibration(line)
     for _ in range(1500):
         y = 1.0 if random.random() < positive else -1.0
         score = random.normal() + 1.5 * (y > 0.0)
-        kernel.observe(line, score, y, 1.0, float(served))
+        calibration.observe(line, score, y, 1.0, float(served))
         plain.observe(score, y, 1.0)
-        assert kernel.calibrated(line, score) == pytest.approx(plain.line(score), rel=1e-9, abs=1e-9)
+        assert calibration.calibrated(line, score) == pytest.approx(plain.line(score), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr", "dicts"])

@@ -97,11 +97,12 @@ def solve_diagonal(mu: np.ndarray, v: np.ndarray, lam1: float, lam2: float) -> n
             low = c
 
 
-def due(events: int, last: int, used: int) -> bool:
+def due(events: int, last: int, used: int, cheap: bool = False) -> bool:
     """Return whether the schedule asks for a solve at this event; `used` columns have held a non-zero value."""
     if events < 64 and events & (events - 1) == 0:
         return True
-    return events - last >= max(used / 4.0, last / 100.0)
+    wait = min(used / 4.0, max(16.0, last / 16.0)) if cheap else used / 4.0
+    return events - last >= max(wait, last / 100.0)
 
 
 class MBA:
@@ -116,7 +117,7 @@ class MBA:
     the sketched covariances (`sketch_size` rows kept a class) in the place of S+ and S-, but not in tr(Sigma).
 
     Due: events is a power of two below 64, or events - last >= max(d/4, last/100), `last` the events at the
-    last solve, d the columns that have held a non-zero value so far (so that columns of zeros change
+    last solve (diag: max(min(d/4, max(16, last/16)), last/100)), d the columns that have held a non-zero value so far (so that columns of zeros change
     nothing, and neither does learning of a row's names before the row). While a class is missing nothing is solved and `last` stays. Scoring never solves; output: w.
     om = 0 changes nothing at all. There is no kappa: with lam1 = 0 and lam2 None or 0, rows c x give w/c;
     with other penalties the scores depend on the scale of the rows.
@@ -191,7 +192,7 @@ class MBA:
 
     def due(self) -> bool:
         """Return whether the schedule asks for a solve at this event."""
-        return due(self.events, self.last, int(self.used.sum()))
+        return due(self.events, self.last, int(self.used.sum()), self.moments == "diag")
 
     def solve(self) -> None:
         """Solve for w with the present moments."""

@@ -59,7 +59,7 @@ class Oracle:
         self.pipeline = Pipeline.from_spec({"algorithm": "solam", "scaler": "none"})
         self.judged: list[tuple[bool, float]] = []  # label and the score that counts
         self.brier = 0.0
-        self.line: tuple[float, float] | None = None
+        self.line = (0.0, 0.0, math.inf)
 
     @property
     def pending(self) -> list[str]:
@@ -75,8 +75,8 @@ class Oracle:
         if given is not None:
             score, probability = given["score"], given["probability"]
         else:
-            slope, intercept = self.line or (0.0, 0.0)
-            probability = 1 / (1 + math.exp(-slope * score - intercept))
+            slope, intercept, largest = self.line
+            probability = 1 / (1 + math.exp(-slope * max(-largest, min(largest, score)) - intercept))
         self.judged.append((label, score))
         self.brier += (label - probability) ** 2
         self.advance()
@@ -85,7 +85,7 @@ class Oracle:
     def advance(self) -> None:
         self.seq += 1
         if self.seq <= 64 or self.seq % 64 == 0:
-            self.line = self.pipeline.engine.calibration_line
+            self.line = self.pipeline.engine.log_odds_line
 
     def expire(self, ids: list[str]) -> None:
         due = [id_ for id_ in ids if id_ in self.pending and self.ids[id_].due <= self.now]
