@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import aucstream
+from aucstream import MBA
 from aucstream.io import read
 from aucstream.io.svmlight import read_svmlight
 from tests.data import ROOT, data_path
@@ -185,3 +186,11 @@ def test_a_model_that_nobody_chose_is_auto_and_shows_its_members(guide: Path, tm
     assert sum(member["local_weight"] for member in facts["members"]) == pytest.approx(1.0)
     shown = run("inspect", path).out
     assert all(member["name"] in shown for member in facts["members"])
+
+
+def test_inspect_says_that_a_model_has_never_solved(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    MBA().partial_fit(np.eye(3), [True] * 3).save(path)
+    assert "never solved for after 3 rows" in run("inspect", path).out
+    (facts,) = run("inspect", path, "--json").objects
+    assert len(facts["remarks"]) == 1
