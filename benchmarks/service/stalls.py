@@ -213,7 +213,13 @@ def window(client: Client, draw: random.Random, scale: float) -> Iterator[None]:
         client.call("GET", "/v1/models/heavy/evaluation")
 
 
+def nothing(client: Client, draw: random.Random, scale: float) -> Iterator[None]:
+    yield
+    time.sleep(5)
+
+
 CASES: dict[str, Callable[[Client, random.Random, float], Iterator[None]]] = {
+    "nothing": nothing,
     "ids-opauc": ids("opauc", {}, 2_000),
     "ids-adaoam": ids("adaoam", {}, 2_000),
     "ids-cbr": ids("cbr", {"covariance": "full"}, 1_500),
@@ -235,17 +241,21 @@ def figures(values: list[float]) -> str:
     return " ".join(f"{1e3 * values[min(len(values) - 1, int(q * len(values)))]:8.1f}" for q in (0.5, 0.99, 1.0))
 
 
-def lag(client: Client) -> str:
-    """Return how often the loop was late, by bounds, where the service tells."""
+def counters(client: Client) -> tuple[float, dict[str, float]]:
+    """Return the processor seconds of the service, and how often its loop was late by at most each bound."""
     text = client.call("GET", "/metrics").decode()
+    spent = re.search(r"process_cpu_seconds_total ([\d.e+]+)", text)
     found = re.findall(r'aucstream_loop_lag_seconds_bucket\{le="([^"]+)"\} ([\d.e+]+)', text)
-    counts = {bound: float(count) for bound, count in found}
-    if not counts:
+    return float(spent[1]) if spent else 0.0, {bound: float(count) for bound, count in found}
+
+
+def lag(before: dict[str, float], after: dict[str, float]) -> str:
+    """Return how often the loop was later than each bound, where the service tells."""
+    if not after:
         return "-"
-    total = counts["+Inf"]
-    return " ".join(
-        f">{float(b) * 1e3:g}:{total - counts[b]:g}" for b in ("0.01", "0.025", "0.05", "0.1", "0.25", "1.0")
-    )
+    counts = {bound: after[bound] - before[bound] for bound in after}
+    late = {bound: counts["+Inf"] - counts[bound] for bound in ("0.01", "0.025", "0.05", "0.1", "0.25", "1.0")}
+    return " ".join(f">{float(bound) * 1e3:g}:{count:g}" for bound, count in late.items())
 
 
 def main() -> None:
@@ -256,7 +266,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the size of the work")
     told = parser.parse_args()
     print(
-        f"{'case':12} {'seconds':>8} | predict-one p50 p99 max ms | /livez p50 p99 max ms | lags of the loop above ms"
+        f"{'case':12} {'seconds':>8} {'cpu':>8} | predict-one p50 p99 max ms | /livez p50 p99 max ms | lags of the loop above ms"
     )
     for name in told.cases.split(","):
         with serving(told.server) as port:
@@ -266,6 +276,7 @@ def main() -> None:
             client.learn_lines("small", [{f"x{i}": draw.gauss(0, 1) for i in range(20)} for _ in range(300)])
             steps = CASES[name](client, draw, told.scale)
             next(steps)
+            spent, before = counters(client)
             probe = Probe(port)
             probe.start()
             time.sleep(0.3)
@@ -274,8 +285,9 @@ def main() -> None:
                 pass
             seconds = time.perf_counter() - begun
             probe.end()
+            spent_after, after = counters(client)
             print(
-                f"{name:12} {seconds:8.1f} | {figures(probe.scores)} | {figures(probe.lives)} | {lag(client)}",
+                f"{name:12} {seconds:8.1f} {spent_after - spent:8.1f} | {figures(probe.scores)} | {figures(probe.lives)} | {lag(before, after)}",
                 flush=True,
             )
 
