@@ -20,10 +20,10 @@ LONG = 1 << 16  # bytes of rows that are not decoded, checked or scored on the l
 
 
 class Workers:
-    """A few threads: one processor is left to the loop."""
+    """A few threads, so that a long step of one model does not hold the steps of the others."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "aucstream-model")
+        self._pool = ThreadPoolExecutor(max(4, os.cpu_count() or 1), "aucstream-model")
 
     async def run(self, model: Model, work: Callable[[], T]) -> T:
         """Do work on a model's state in a thread, as soon as nobody else does; return its result.

@@ -62,7 +62,7 @@ def test_others_are_answered_while_a_model_takes_a_long_step(local: Local, monke
         local.learn(name, {"a": 1.0}, 1)
         local.learn(name, {"a": -1.0}, 0)
     before = local.describe("heavy")
-    slow = Slow(monkeypatch, "heavy", 1.0)
+    slow = Slow(monkeypatch, "heavy", 2.0)
     with ThreadPoolExecutor(2) as pool, httpx.Client(base_url=local.http.base_url, timeout=60) as other:
         learned = pool.submit(other.post, "/v1/models/heavy/learn-one", json={"features": {"a": 2.0}, "label": 1})
         assert slow.began.wait(10)
@@ -77,7 +77,7 @@ def test_others_are_answered_while_a_model_takes_a_long_step(local: Local, monke
         assert not learned.done() and not own.done()
         assert [answer.status_code for answer in (*answers, learned_light)] == [200] * 6
         assert description == before
-        assert seconds < 0.8
+        assert seconds < 1.6
         assert learned.result().json()["seq"] == 3
         own.result()
     assert slow.threads.isdisjoint({local._thread.ident})
