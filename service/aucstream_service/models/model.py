@@ -62,6 +62,7 @@ class Reading(NamedTuple):
     positives: int
     usage: Usage | None
     resolved: dict[str, Any] | None
+    remarks: tuple[str, ...]
 
 
 class Model:
@@ -152,7 +153,13 @@ class Model:
         if self.away and self._reading is not None:
             return self._reading
         pipeline = self.pipeline
-        return Reading(int(pipeline.examples), int(pipeline.positives), pipeline.usage, pipeline.resolved)
+        return Reading(
+            int(pipeline.examples),
+            int(pipeline.positives),
+            pipeline.usage,
+            pipeline.resolved,
+            tuple(pipeline.learner.remarks),
+        )
 
     def is_large(self, names: int) -> bool:
         """Return whether a step on rows of so many names may take longer than the event loop can spare."""

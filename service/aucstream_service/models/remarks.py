@@ -29,7 +29,7 @@ def remarks_of(model: Model) -> list[str]:
     if examples >= ENOUGH_ROWS and positives in (0, examples):
         kind = "negative" if positives == 0 else "positive"
         remarks.append(f"labels: all of {examples} rows were {kind}, nothing can be ranked")
-    remarks.extend(model.pipeline.learner.remarks)
+    remarks.extend(reading.remarks)
     if model.score_magnitude > LARGE_SCORES:
         remarks.append(f"scores: their magnitude is {model.score_magnitude:.3g} of late; look at units and outliers")
     counts = model.counts
