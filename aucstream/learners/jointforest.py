@@ -144,7 +144,8 @@ def sums_of_row(
     work[0], work[1], work[2] = a, b, c
     features = np.int64(scalars[FEATURES])
     if features > 0:
-        inverse = 1.0 / math.sqrt((scalars[PLACES] + scalars[NORMS]) / (1.0 + rows))
+        spread = scalars[PLACES] + scalars[NORMS]  # 0 where no row had a column
+        inverse = 1.0 / math.sqrt(spread / (1.0 + rows)) if spread > 0.0 else 0.0
         waves = work[WAVES:]
         fourier_row(frequencies, features, place, dense, active, n, inverse, waves)
         a, b, c = fourier[0, FOURIER_INTERCEPT], fourier[1, FOURIER_INTERCEPT], fourier[2, FOURIER_INTERCEPT]

@@ -33,6 +33,7 @@ GROWTH = 1.1  # of the rows from one checkpoint to the next
 FIRST_BENCH = 2000  # row
 BENCH = 0.005  # share of the larger weight, for each PSAM that a member costs
 BOTH_CLASSES = 20.0  # fading rows of each class: a change, and no mere block of labels
+NO_BUDGET = 1e300
 DECIDED = 200  # row at which members that do not fit the rows leave
 
 
@@ -233,6 +234,7 @@ class Auto(Learner):
         for j in [*at, len(members)]:
             stack[1 + j, j] = kernel.STACK_VARIANCE
         scalars[kernel.STACK_WEIGHT] = 0.5
+        scalars[kernel.BUDGET] = self._budget
         affordable = self._affordable(members[:, kernel.ACTIVE] > 0.0)
         self._rest((members[:, kernel.ACTIVE] > 0.0) & ~affordable)
         scalars[kernel.FORM] = form
@@ -288,6 +290,11 @@ class Auto(Learner):
         if self._listed is None:
             self._listed = np.flatnonzero(self._field("members")[:, kernel.ACTIVE] > 0.0).tolist()
         return self._listed
+
+    @property
+    def _budget(self) -> float:
+        """The bound of the cost of all active members."""
+        return NO_BUDGET if self.cost is None else self.cost
 
     @property
     def _costs(self) -> Floats:
@@ -398,10 +405,14 @@ class Auto(Learner):
         self._enforce_judgement()
         rows = self.examples
         self._choose()
+        budget = self._budget
         if scalars[kernel.WAKE] > 0.0:
             self._wake()
+        elif budget > scalars[kernel.BUDGET]:
+            self._call_back()
         elif rows >= FIRST_BENCH:
             self._bench()
+        scalars[kernel.BUDGET] = budget
         active = members[:, kernel.ACTIVE] > 0.0
         self._rest(active & ~self._affordable(active))
         self._twins = None
@@ -439,6 +450,11 @@ class Auto(Learner):
             seen = slice(kernel.SEEN_NEGATIVE, kernel.SEEN_POSITIVE + 1)
             scalars[seen] = np.minimum(scalars[seen], kernel.KEPT)
             members[:, kernel.CURVATURE] = np.minimum(members[:, kernel.CURVATURE], PRIOR)
+        self._call_back()
+
+    def _call_back(self) -> None:
+        """Let all members learn that are affordable."""
+        members = self._field("members")
         present = members[:, kernel.ACTIVE] >= 0.0
         members[members[:, kernel.ACTIVE] == 0.0, kernel.LARGER] = 1.0 / present.sum()
         self._activate(self._affordable(present))
@@ -661,6 +677,9 @@ class Auto(Learner):
 
     def state_dict(self) -> tuple[snapshot.Arrays, dict[str, Any]]:
         """Return (arrays, meta): everything, so that a model made from it goes on bit for bit."""
+        for model in [*self._models, *(self._twins or ())]:  # those that rest have no room for names that came since
+            if model.mapping is None:
+                model.learner._ensure(self._encoder.width)
         arrays, meta = super().state_dict()
         present = np.flatnonzero(self._field("members")[:, kernel.ACTIVE] >= 0.0).tolist()
         models = {f"member{j}": self._models[j] for j in present}

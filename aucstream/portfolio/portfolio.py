@@ -133,6 +133,7 @@ DEFAULT: tuple[Candidate, ...] = (
 PORTFOLIOS: dict[str, tuple[Candidate, ...]] = {"2026": DEFAULT}  # a later version adds others, and changes none
 NEWEST = "2026"
 
+_COSTS = {(candidate.map and candidate.map["kind"], candidate.algorithm): candidate.cost for candidate in DEFAULT}
 _PART = r"\w+(?:\([^()]*\))?"
 _MEMBER = re.compile(rf"(?P<scaler>[^/\s]+)(?:/(?P<map>{_PART}))?/(?P<learner>{_PART})")
 _ALLOWED = "members SCALER/LEARNER or SCALER/MAP/LEARNER between spaces"
@@ -143,16 +144,18 @@ def _params_of(part: str) -> tuple[str, dict[str, Any]]:
     name, _, text = part.rstrip(")").partition("(")
     params: dict[str, Any] = {}
     for item in filter(None, text.split(";")):
-        key, _, value = item.partition("=")
+        key, value = (part.strip() for part in (item.partition("=")[0], item.partition("=")[2]))
+        if key in params:
+            raise InvalidParams("Auto.portfolio", f"each parameter of {name} once", key)
         try:
-            params[key.strip()] = json.loads(value)
+            params[key] = None if value == "None" else json.loads(value)
         except ValueError:
-            params[key.strip()] = value.strip()
+            params[key] = value
     return name, params
 
 
 def _candidate_of(text: str) -> Candidate:
-    """Return the member that a text names; its cost is 1."""
+    """Return the member that a text names; it costs what members of its learner and its map cost at the defaults."""
     match = _MEMBER.fullmatch(text)
     scaler = match["scaler"] if match else ""
     algorithm, params = _params_of(match["learner"] if match else "")
@@ -160,7 +163,8 @@ def _candidate_of(text: str) -> Candidate:
     is_map = kind in MAPS or not (match and match["map"])
     if not is_scaling(scaler) or algorithm not in LEARNERS or algorithm == "auto" or not is_map:
         raise InvalidParams("Auto.portfolio", f"{list(PORTFOLIOS)}, or {_ALLOWED}", text)
-    return _candidate(scaler, algorithm, 1.0, map={"kind": kind, **map_params} if kind else None, **params)
+    cost = _COSTS.get((kind or None, algorithm), _COSTS.get((None, algorithm), 1.0))
+    return _candidate(scaler, algorithm, cost, map={"kind": kind, **map_params} if kind else None, **params)
 
 
 def candidates_named(text: str) -> tuple[Candidate, ...]:

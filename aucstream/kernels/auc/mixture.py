@@ -78,8 +78,9 @@ MEMBER_SIZE = 15
     COLUMNS,  # 1 + the highest column of a row
     STACK_WEIGHT,  # of the stack in the local mixture
     START,  # log odds of the base rate of the first rows, which are no part of what is served
-) = range(30)
-SCALARS_SIZE = 30
+    BUDGET,  # the bound of the cost at the last checkpoint
+) = range(31)
+SCALARS_SIZE = 31
 
 FIXED_SHARE = 1e-3  # of the weight that is spread over all active members at each row
 KEPT = 100  # rows of each class in the reservoir

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import aucstream
-from aucstream import Auto, Hashing, Pipeline
+from aucstream import Auto, Hashing, JointForest, Pipeline
 from aucstream.block import Block, Form
 from aucstream.errors import CannotMerge, InvalidParams
 from aucstream.features.encoding.vocabulary import Vocabulary
@@ -268,3 +268,48 @@ def test_a_portfolio_is_named_by_its_members():
     resumed = aucstream.from_bytes(model.to_bytes())
     assert resumed.portfolio == text
     assert np.array_equal(resumed.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("model", [Auto, lambda: Auto(cost=1.0), JointForest])
+def test_rows_without_features_are_learned_and_others_after_them(model):
+    one, array = model(), model()
+    for i in range(60):
+        one.learn_one({"a": None} if i % 2 else {}, i % 3 == 0)
+    array.partial_fit(np.zeros((60, 0)), np.arange(60) % 3 == 0)
+    for i in range(300):
+        one.learn_one({"a": float(i % 7)}, i % 7 > 3)
+    assert one.score_one({"a": 6.0}) > one.score_one({"a": 0.0})
+    assert np.isfinite(array.decision_function(np.zeros((2, 0)))).all()
+
+
+def test_a_resting_member_is_saved_with_room_for_the_names_that_came_since():
+    model = Auto(cost=1.0)
+    for i in range(60):
+        model.learn_one({"a": float(i % 7), "b": 1.0}, i % 3 == 0)
+    assert any(row["resting_since"] for row in model.members)
+    model.learn_one({f"n{k}": 1.0 for k in range(30)}, True)
+    resumed = aucstream.from_bytes(model.to_bytes())
+    assert resumed.to_bytes() == model.to_bytes()
+    for i in range(400):
+        for copied in (model, resumed):
+            copied.learn_one({"a": float(i % 7), f"n{i % 40}": 1.0}, i % 3 == 0)
+    assert resumed.score_one({"a": 3.0, "n3": 1.0}) == model.score_one({"a": 3.0, "n3": 1.0})
+    assert resumed.to_bytes() == model.to_bytes()
+
+
+def test_a_larger_budget_calls_members_back_at_the_next_checkpoint():
+    X, y = stream(600)
+    model = Auto(cost=1.0).partial_fit(X[:200], y[:200])
+    resting = sum(row["resting_since"] is not None for row in model.members)
+    assert resting > 5
+    model.mutate({"cost": None})
+    model.partial_fit(X[200:], y[200:])
+    assert not any(row["resting_since"] for row in model.members)
+
+
+def test_a_member_that_is_named_costs_what_it_costs_at_the_defaults():
+    text = "none/jointforest auto/psam arctan+bounded/randomthresholds(components=9)/mba auto/mba l2/solam"
+    assert [row["cost"] for row in Auto(portfolio=text).members] == [5.0, 1.0, 10.0, 0.5, 1.0]
+    with pytest.raises(InvalidParams, match="each parameter of psam once, got 'capacity'"):
+        Auto(portfolio="auto/psam(capacity=9;capacity=8)")
+    assert Auto(portfolio="none/jointforest(seed=None)").members

@@ -491,7 +491,7 @@ def test_weights_multiply_the_step_and_the_counts(small: tuple[np.ndarray, np.nd
     X, y = small
     twice = np.full(300, 2.0)
     pairs = [
-        (SOLAM(zeta=5.0, cap=0.125), SOLAM()),
+        (SOLAM(zeta=5.0, cap=0.05), SOLAM(cap=0.1)),
         (FSAUC(eta1=0.125, n1=32), FSAUC(n1=32)),
         (OAM(C=0.01, kappa=1.0), OAM(C=0.02, kappa=1.0)),
         (PSAM(lam=0.02, t0=50, rskip=10**6), PSAM(lam=0.01, t0=50, rskip=10**6)),
