@@ -85,7 +85,7 @@ def test_a_model_of_an_earlier_version_keeps_its_rule_and_its_scores(name):
     assert old._ledger[at.RULES] == at.FIRST_RULES  # as its scaling's
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "auto"])  # which came with the second rule
 def test_a_file_of_the_first_version_goes_on_by_the_first_rule(name):
     model = aucstream.load(FOLDER / f"{name}.safetensors")
     assert model._ledger[at.RULES] == at.FIRST_RULES
