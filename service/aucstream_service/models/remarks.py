@@ -15,12 +15,13 @@ def remarks_of(model: Model) -> list[str]:
     remarks = []
     reading = model.reading
     usage = reading.usage
-    if usage is not None and usage.names_dropped:
+    stays = model.spec.columns.eviction == "none"
+    if usage is not None and usage.names_dropped and usage.names >= usage.capacity and stays:
         remarks.append(
             f"vocabulary: {usage.names_dropped} names were left out of learned rows, it is full at {usage.capacity} names "
             "(PATCH encoder.capacity, or columns.eviction)"
         )
-    elif usage is not None and usage.names >= FULL_SHARE * usage.capacity and not usage.evictions:
+    elif usage is not None and usage.names >= FULL_SHARE * usage.capacity and stays:
         remarks.append(f"vocabulary: {usage.names} of {usage.capacity} names are there, later ones will be left out")
     capacity = model.spec.pending.capacity
     if model.pending >= FULL_SHARE * capacity:

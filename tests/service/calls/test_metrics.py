@@ -153,6 +153,9 @@ def test_what_fills_is_seen_before_it_is_full(data_dir: Path) -> None:
     service.learn("m", {"d": 1.0, "e": 1.0}, 0)
     assert gauge("vocabulary_names_dropped") == 2
     assert "2 names were left out" in remarks()
+    merge = {"Content-Type": "application/merge-patch+json"}
+    assert service.http.patch("/v1/models/m", content='{"encoder":{"capacity":9}}', headers=merge).status_code == 200
+    assert "vocabulary" not in remarks()  # a remedy ends what it was for
     for number in range(9):
         service.post("m", "predict-one", {"features": {"a": 1.0}, "id": f"p{number}"})
     assert "9 of 10 examples wait" in remarks()
