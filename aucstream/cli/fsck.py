@@ -53,6 +53,9 @@ def fsck(
     except StartRefused as error:
         print(f"aucstream fsck: expected {error.message}", file=sys.stderr)
         raise typer.Exit(checks.CANNOT) from None
+    except OSError as error:
+        print(f"aucstream fsck: expected a disk that can be read and written, got {error}", file=sys.stderr)
+        raise typer.Exit(checks.CANNOT) from None
     if as_json:
         typer.echo(json.dumps(check.report))
         raise typer.Exit(status if complete else checks.DAMAGED)

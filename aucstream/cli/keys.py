@@ -140,6 +140,8 @@ def _limits(key: Key, limited: bool) -> tuple[str, ...]:
     if not limited:
         return ()
     rate = "-" if key.rate is None else f"{key.rate:g}/s"
+    if key.burst is not None:
+        rate += f", {key.burst} at once"
     expires = key.expires_at or "-"
     if key.expiry <= datetime.now(UTC).timestamp():
         expires += " (expired)"

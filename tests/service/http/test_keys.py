@@ -332,6 +332,8 @@ def test_a_key_expires(keyed: Keyed) -> None:
 def test_a_key_has_a_rate(keyed: Keyed, path: str, parts: int) -> None:
     text = made(keyed, "--rate", "5", "--burst", "10")
     other = made(keyed, "--rate", "5", "--burst", "10")
+    listed = CliRunner().invoke(commands, ["keys", "list", "--data-dir", str(keyed.file.parent)]).stdout
+    assert listed.count("5/s, 10 at once") >= 2
     body = json.dumps([FEATURES] if path.endswith("many") else FEATURES).encode()
     statuses = []
     with socket.create_connection(("127.0.0.1", keyed.port)) as connection:
