@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from aucstream import Auto, Pipeline
-from aucstream.kernels.auc import calibration
+from aucstream.kernels.auc import calibration, mixture
 from aucstream.kernels.auc.calibration import sigmoid
 from aucstream.kernels.jit import jit
-from aucstream.kernels.ledger import SIZE
+from aucstream.kernels.ledger import CAL_NEGATIVE, CAL_POSITIVE, CAL_RMS2, SIZE
 from aucstream.metrics.exact import area
 from aucstream.pipeline import PipelineSpec
 from tests.data import elec2
@@ -145,12 +145,19 @@ def test_q9_the_first_probabilities_are_no_worse_than_the_running_base_rate(posi
 
 
 @jit
-def probability_sum(line, scores, y):
-    """Return the sum of the probabilities of scores, each before its label is observed; writes line."""
+def probability_sum(line, start, scores, y):
+    """Return the sum of the probabilities of scores, each before its label is observed; writes line, start (1,).
+
+    As in `mixture.learn_row`, the scores are those above the base rate until it stays.
+    """
     total = 0.0
     for i in range(scores.size):
         total += sigmoid(calibration.calibrated(line, scores[i]))
         calibration.observe(line, scores[i], y[i], 1.0, 1.0)
+        if min(line[CAL_POSITIVE], line[CAL_NEGATIVE]) < mixture.SETTLED:
+            base = calibration.base_of(line)
+            calibration.shift_line(line, base - start[0])
+            start[0] = base
     return total
 
 
@@ -158,12 +165,13 @@ def probability_sum(line, scores, y):
 def test_q10_probabilities_of_a_rare_class_are_of_its_size(positive):
     """The calibration of what is served, alone: Auto itself needs minutes for 2e7 rows."""
     random = np.random.default_rng(0)
-    line = np.zeros(SIZE)
+    line, start = np.zeros(SIZE), np.zeros(1)
     calibration.start_calibration(line)
+    line[CAL_RMS2] = 1.0
     positives, rows, total = 0, 0, 0.0
     while positives < 400:
         y = np.where(random.random(100_000) < positive, 1.0, -1.0)
-        found = probability_sum(line, random.normal(size=y.size) + 2.0 * (y > 0.0), y)
+        found = probability_sum(line, start, random.normal(size=y.size) + 2.0 * (y > 0.0), y)
         positives += int((y > 0.0).sum())
         if positives > 200:
             total += found
