@@ -205,5 +205,7 @@ def test_a_row_alone_passes_all_members_in_one_compiled_call(direct: Direct, mon
     for body in bodies[500:]:
         assert direct.post("single", "predict-one", {"features": body["features"]}).status_code == 200
         assert direct.post("single", "learn-one", body).status_code == 200
-    assert calls["learn"] <= 12  # where a member's units change, and about a checkpoint
+    assert (
+        calls["learn"] <= 35
+    )  # where a member's units change, about a checkpoint, and while another call holds the model
     assert calls["score"] == 0
