@@ -144,7 +144,7 @@ def _params_of(part: str) -> tuple[str, dict[str, Any]]:
     name, _, text = part.rstrip(")").partition("(")
     params: dict[str, Any] = {}
     for item in filter(None, text.split(";")):
-        key, value = (part.strip() for part in (item.partition("=")[0], item.partition("=")[2]))
+        key, value = map(str.strip, item.partition("=")[::2])
         if key in params:
             raise InvalidParams("Auto.portfolio", f"each parameter of {name} once", key)
         try:

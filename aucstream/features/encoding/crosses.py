@@ -48,6 +48,13 @@ def checked_crosses(value: Any) -> Crosses:
     return tuple(pairs)
 
 
+def crosses_spec(crosses: Crosses) -> dict[str, Any]:
+    """Return what crosses are in the spec of an encoder: nothing where there are none."""
+    if crosses is None:
+        return {}
+    return {"crosses": crosses if crosses == "all" else [list(pair) for pair in crosses]}
+
+
 def crosses_of(x: Mapping[Any, Any], crosses: Literal["all"] | Pairs) -> list[tuple[Name, float, int]]:
     """Return the entries `a=v&b=w` of a row, each 1.
 

@@ -12,7 +12,7 @@ import numpy as np
 from aucstream.block import Ints
 from aucstream.constraints import CheckedBy, Ge, Le, Size, rules_of
 from aucstream.errors import CannotMerge
-from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses
+from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses, crosses_spec
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import Name
 
@@ -55,10 +55,7 @@ class Hashing(Encoder):
     @property
     def spec(self) -> dict[str, Any]:
         """The encoder as it stands in a model's spec."""
-        spec: dict[str, Any] = {"kind": "hashing", "bits": self.bits}
-        if self.crosses is not None:
-            spec["crosses"] = self.crosses if self.crosses == "all" else [list(pair) for pair in self.crosses]
-        return spec
+        return {"kind": "hashing", "bits": self.bits, **crosses_spec(self.crosses)}
 
     def _column(self, name: Name) -> int:
         return hash_of(name) & (self.width - 1)

@@ -13,7 +13,7 @@ import numpy as np
 from aucstream.block import Floats, Ints
 from aucstream.constraints import CheckedBy, Ge, Size, rules_of
 from aucstream.errors import CannotMerge, Description, InvalidBlock, InvalidParams
-from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses
+from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses, crosses_spec
 from aucstream.features.encoding.distinct import DistinctCount
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import NUMERIC, Name
@@ -207,9 +207,7 @@ class Vocabulary(Encoder):
             spec["min_count"] = self.min_count
         if self.eviction != NONE:
             spec["eviction"] = self.eviction
-        if self.crosses is not None:
-            spec["crosses"] = self.crosses if self.crosses == "all" else [list(pair) for pair in self.crosses]
-        return spec
+        return spec | crosses_spec(self.crosses)
 
     def narrow(self, most: int, advice: str) -> None:
         """Allow at most `most` names from now on; see `Encoder.narrow`."""

@@ -70,7 +70,7 @@ class Fittable(Protocol):
 
 
 class Fixed:
-    """Scaling and map after the warm-up. Copies of a model share it where the scaling stays, and `copied` it where not.
+    """Scaling and map after the warm-up. Copies of a model share it; where the scaling moves, each has a copy.
 
     Parameters
     ----------
