@@ -123,6 +123,24 @@ def kernel_ready(array: Any, dtype: type) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
 
 
+def writable(value: Any) -> Any:
+    """Return arrays, and tuples, lists and dicts of them, with copies of those that cannot be written.
+
+    joblib and others map the arrays of a pickled object from a file; a model's own have to be as kernels are compiled
+    for.
+    """
+    if isinstance(value, np.ndarray):
+        return np.array(value) if isinstance(value, np.memmap) or not value.flags.writeable else value
+    if isinstance(value, tuple) and any(isinstance(part, np.ndarray) for part in value):
+        parts = [writable(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if type(value) is list and any(isinstance(part, np.ndarray) for part in value):
+        return [writable(part) for part in value]
+    if type(value) is dict and any(isinstance(part, np.ndarray) for part in value.values()):
+        return {name: writable(part) for name, part in value.items()}
+    return value
+
+
 _SIGNS: dict[Any, float] = {0: NEGATIVE, -1: NEGATIVE, 1: POSITIVE}  # False, 0.0, True, 1.0 hash alike
 
 

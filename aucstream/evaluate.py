@@ -18,8 +18,10 @@ from aucstream.block import Block, joined, signs_of, weights_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns, together
 from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block
+from aucstream.features.frames import SparseTable, table_of
+from aucstream.features.intake import array_block, is_table
 from aucstream.io.rows import Rows
+from aucstream.learners._base.engine import row_count
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics.auc import AUC
 from aucstream.metrics.exact import AreaEstimate, area
@@ -282,13 +284,13 @@ def progressive(
     ----------
     model : learner or Pipeline
         Learns in place.
-    X : ndarray (n, d), scipy sparse (n, d), or iterable
+    X : ndarray (n, d), scipy sparse (n, d), data frame (n, d), or iterable
         An iterable gives (x, y) pairs of dict and label (as River's data sets do), or chunks of
         `aucstream.io.read`.
     y : array (n,), optional
-        Labels, where X is an array.
+        Labels, where X is an array or a data frame.
     sample_weight : array (n,), optional
-        Weights, where X is an array.
+        Weights, where X is an array or a data frame.
     test : (X, y) or iterable, optional
         Held-out rows, scored after the last one.
     window : int, optional
@@ -331,8 +333,15 @@ def progressive(
 
 def _chunks(X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[Chunk]:
     if y is not None:
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        n = row_count(X)
         weights = weights_of(sample_weight, n)
+        if is_table(X):
+            table, signs, lines = table_of(X), signs_of(y, n), np.arange(n)
+            features: Any = table if isinstance(table, SparseTable) else table.rows
+            for a in range(0, n, CHUNK_ROWS):
+                part = slice(a, min(a + CHUNK_ROWS, n))
+                yield Rows(features[part], signs[part], weights[part], lines[part])
+            return
         block = array_block(Vocabulary(), X, signs_of(y, n), weights, learn=True)
         keep = np.flatnonzero(weights > 0)
         if keep.size < n:

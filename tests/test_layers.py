@@ -30,7 +30,7 @@ RANKS = [
     ["aucstream.stages"],
     ["aucstream.portfolio"],
     ["aucstream.pipeline"],
-    ["aucstream.loading", "aucstream.evaluate", "aucstream.warmup"],
+    ["aucstream.loading", "aucstream.evaluate", "aucstream.sklearn", "aucstream.warmup"],
     ["aucstream.__init__"],
     ["aucstream_service.errors", "aucstream_service"],
     ["aucstream_service.storage", "aucstream_service.telemetry"],

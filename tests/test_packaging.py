@@ -24,7 +24,7 @@ from tests.data import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = {"aucstream": ROOT / "aucstream", "aucstream_service": ROOT / "service" / "aucstream_service"}
 # Modules that code tries to import and does without, or that only a caller who has them can bring in.
-BROUGHT_BY_CALLERS = {"pandas"}
+BROUGHT_BY_CALLERS = {"pandas", "polars", "pyarrow"}  # who has a frame of theirs has them
 
 
 def normal(name: str) -> str:
@@ -88,7 +88,7 @@ def part_of(path: Path) -> str:
     own = path.relative_to(PACKAGES["aucstream"]).as_posix()
     if own.startswith("client/"):
         return "client"
-    return {"io/arrow.py": "arrow", "cli/plot.py": "plot"}.get(own, "")
+    return {"io/arrow.py": "arrow", "cli/plot.py": "plot", "sklearn.py": "sklearn"}.get(own, "")
 
 
 FILES = sorted(PACKAGES["aucstream"].rglob("*.py"))
@@ -128,7 +128,7 @@ def test_commands_look_for_the_modules_that_an_extra_installs(extra: str) -> Non
 
 
 def test_every_extra_has_something_that_uses_it() -> None:
-    assert set(EXTRA) == {"service", "client", "arrow", "plot", "bench", "dev"}
+    assert set(EXTRA) == {"service", "client", "arrow", "plot", "polars", "sklearn", "bench", "dev"}
     benchmarks = set().union(*(imported(path) for path in (ROOT / "benchmarks").rglob("*.py")))
     for name in ("pandas", "scikit-learn", "vowpalwabbit"):
         assert any(name in owners(module) for module in benchmarks), name

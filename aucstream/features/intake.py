@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from aucstream.block import Block, Floats, Form, Ints, kernel_ready, refuse_mask
 from aucstream.errors import Description, InvalidBlock
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
+from aucstream.features.frames import FrameTable, SparseTable, Table, is_frame, table_of
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.kernels.rows.sparse import BAD_COLUMN, BAD_POINTER, CANONICAL, csr_check
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NONE: Floats = np.empty(0)
 
@@ -29,14 +27,17 @@ def is_sparse(X: Any) -> bool:
 def array_block(
     encoder: Encoder, X: Any, y: Floats | None = None, weights: Floats | None = None, *, learn: bool
 ) -> Block:
-    """Return the block of a dense (n, d) or sparse array; `y`, `weights` checked already.
+    """Return the block of a dense (n, d) or sparse array, or of a frame; `y`, `weights` checked already.
 
     Raises
     ------
     InvalidBlock
         Not two-dimensional, not numbers, not finite (row and column are named), more columns than
-        learned (when only scored), or a model that has learned names.
+        learned (when only scored), or a model that has learned names. Of a frame: a value that cannot be used, or an
+        encoder whose names come and go.
     """
+    if is_table(X):
+        return table_block(encoder, table_of(X), y, weights, learn=learn)
     block = checked_array(X, y, weights)
     if not learn:
         encoder.check_scored_array(block.width)
@@ -46,6 +47,51 @@ def array_block(
 def checked_array(X: Any, y: Floats | None = None, weights: Floats | None = None) -> Block:
     """Return the block of an array in its own columns 0, 1, 2, …; raises as `array_block`."""
     return _csr_block(X, y, weights) if is_sparse(X) else _dense_block(X, y, weights)
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X is a frame, or the rows of one."""
+    return isinstance(X, (FrameTable, SparseTable)) or is_frame(X)
+
+
+def table_block(
+    encoder: Encoder, table: Table, y: Floats | None = None, weights: Floats | None = None, *, learn: bool
+) -> Block:
+    """Return the block of the rows of a frame; raises as `array_block`."""
+    check_table(encoder, table, learn=learn)
+    if learn and encoder.selects:
+        raise InvalidBlock(
+            "features", "an array: with min_count or eviction named rows are not fitted at once", Description("a frame")
+        )
+    if isinstance(table, FrameTable):
+        return dict_block(encoder, table.rows, y, weights, learn=learn)
+    if learn:
+        stored = np.flatnonzero(np.bincount(table.matrix.indices, minlength=len(table.names)))
+        new = [j for j in stored.tolist() if encoder._column(table.names[j]) < 0]
+        encoder._add([(table.names[j], 1.0, int(table.kinds[j])) for j in new])
+    columns = np.array(encoder._columns_of(table.names), dtype=np.int64)
+    block = _csr_block(table.matrix, y, weights)
+    return _renamed(block, columns, encoder)
+
+
+def check_table(encoder: Encoder, table: Table, *, learn: bool = True) -> None:
+    """Raise InvalidBlock, naming row and feature, where a row of a frame cannot be used; change nothing.
+
+    A frame that is only scored may have columns that are not known, but some of names where a model's are numbers.
+    """
+    if not learn:
+        for name in table.names:
+            encoder.check_name(name)
+    if isinstance(table, FrameTable):
+        rows = table.rows
+        check_dicts(encoder, rows if not isinstance(rows, Columns) else [rows[i] for i in range(min(len(rows), 1))])
+        return
+    for name in table.names:
+        encoder.check({name: 1.0}, "")
+    if not all_finite(table.matrix.data):
+        k = int(np.argmax(~np.isfinite(table.matrix.data)))
+        row, name = int(np.searchsorted(table.matrix.indptr, k, side="right")) - 1, table.names[table.matrix.indices[k]]
+        raise InvalidBlock("feature", "a finite number", table.matrix.data[k], path=f"[{row}][{name!r}]")
 
 
 def adopted(encoder: Encoder, block: Block, *, learn: bool) -> Block:
@@ -291,22 +337,3 @@ def named_block(
 ) -> Block:
     """Return (indptr, columns, values) of named rows as a block."""
     return Block(*rows, _NONE if y is None else y, _NONE if weights is None else weights, encoder.width, Form.NAMED)
-
-
-def frame_rows(X: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the rows of a frame as dicts, missing cells left out; infinity stays and is refused later."""
-    if not hasattr(X, "columns") or not hasattr(X, "isna"):
-        raise InvalidBlock("features", "a data frame", X)
-    if not X.columns.is_unique:
-        raise InvalidBlock("features", "columns with unique names", list(X.columns))
-    names = [int(name) if isinstance(name, np.integer) else name for name in X.columns]
-    if not names:
-        return [{} for _ in range(len(X))]
-    present = ~X.isna().to_numpy(dtype=bool)
-    columns = [X.iloc[:, k].tolist() for k in range(len(names))]
-    if present.all():
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return [
-        {name: value for name, value, is_present in zip(names, row, present[i], strict=True) if is_present}
-        for i, row in enumerate(zip(*columns, strict=True))
-    ]

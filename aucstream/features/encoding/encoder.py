@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aucstream.block import Floats, Ints
+from aucstream.block import Floats, Ints, writable
 from aucstream.errors import Description, InvalidBlock, InvalidParams
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.crosses import Crosses, crosses_of
@@ -574,7 +574,7 @@ class Encoder(abc.ABC):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({name: writable(value) for name, value in state.items()})
         self.reader = Reader(self._index)
 
     # -- snapshots ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from river import base
@@ -15,13 +15,11 @@ from aucstream.constraints import rules_of
 from aucstream.errors import InvalidParams
 from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block, check_dicts, checked_array, dict_block, frame_rows
+from aucstream.features.frames import frame_like, frame_rows
+from aucstream.features.intake import array_block, check_dicts, checked_array, dict_block
 from aucstream.features.maps.mapping import MOST_ROWS, Warmup
 from aucstream.features.scaling.scaling import Scaling
 from aucstream.kernels.jit import RowCall
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 C = TypeVar("C", bound=type)
 
@@ -134,13 +132,13 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
         """
         self._learn([x])
 
-    def learn_many(self, X: pd.DataFrame) -> None:
+    def learn_many(self, X: Any) -> None:
         """Keep the rows of a frame, in order; the same as the loop.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Raises
         ------
@@ -245,29 +243,27 @@ class FeatureMap(Exclusive, base.MiniBatchTransformer):
             return {}
         return dict(enumerate(fixed.forward_row(*self._encoder.look_up(x)).tolist()))
 
-    def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
+    def transform_many(self, X: Any) -> Any:
         """Return the features of each row of a frame, with its index.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Returns
         -------
         DataFrame
-            With the index of `X`.
+            Of the library of `X`, with its index in pandas.
 
         Raises
         ------
         InvalidBlock
             A feature cannot be used; nothing was changed.
         """
-        import pandas as pd
-
         rows = frame_rows(X)
         check_dicts(self._encoder, rows)
-        return pd.DataFrame(self._mapped(dict_block(self._encoder, rows, learn=False)), index=X.index)
+        return frame_like(X, dict(enumerate(self._mapped(dict_block(self._encoder, rows, learn=False)).T)))
 
     def transform(self, X: Any) -> Floats:
         """Return the features (n, components) of an array, dense or sparse; (n, 0) before the map is fitted.

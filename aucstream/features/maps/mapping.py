@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from aucstream.block import Block, Floats, Form, Ints, joined
+from aucstream.block import Block, Floats, Form, Ints, joined, writable
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.scaling.scalers import scaling_of
@@ -95,6 +95,9 @@ class Fixed:
         self._arguments = kind._arguments(tables, max(1, kinds.size))
         self.features = kind._features(tables)
         self._start_scratch()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: writable(value) for name, value in state.items()})
 
     def _start_scratch(self) -> None:
         self._out = np.empty(self.features)

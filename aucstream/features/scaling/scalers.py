@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from river import base
@@ -14,11 +14,9 @@ from aucstream.block import Block, Form
 from aucstream.errors import InvalidParams
 from aucstream.exclusive import Exclusive, Gate
 from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block, check_dicts, dict_block, frame_rows
+from aucstream.features.frames import frame_like, frame_rows
+from aucstream.features.intake import array_block, check_dicts, dict_block
 from aucstream.features.scaling.scaling import RULES, Norm, Scaling
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Scaler(Exclusive, base.MiniBatchTransformer):
@@ -73,13 +71,13 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
         columns = range(out.size) if block.indices is None else block.indices.tolist()
         return {encoder.names[j]: value for j, value in zip(columns, out.tolist(), strict=True)}
 
-    def learn_many(self, X: pd.DataFrame) -> None:
+    def learn_many(self, X: Any) -> None:
         """Take the rows of a frame into the estimates, in order; the same as the loop.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Raises
         ------
@@ -88,29 +86,27 @@ class Scaler(Exclusive, base.MiniBatchTransformer):
         """
         self._learn(frame_rows(X))
 
-    def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
+    def transform_many(self, X: Any) -> Any:
         """Return the scaled rows of a frame; a name that a row lacks is NaN.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Returns
         -------
         DataFrame
-            With the index of `X`.
+            Of the library of `X`, with its index in pandas.
 
         Raises
         ------
         InvalidBlock
             A feature cannot be used; nothing was changed.
         """
-        import pandas as pd
-
         rows = [self.transform_one(x) for x in frame_rows(X)]
         names = dict.fromkeys(name for row in rows for name in row)
-        return pd.DataFrame(rows, index=X.index, columns=list(names), dtype=np.float64)
+        return frame_like(X, {name: np.array([row.get(name, np.nan) for row in rows]) for name in names})
 
     def partial_fit(self, X: Any) -> Self:
         """Take the rows of an array (n, d), dense or sparse, into the estimates.

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from aucstream.block import Block, Floats, Form, Ints
+from aucstream.block import Block, Floats, Form, Ints, writable
 from aucstream.kernels.jit import RowCall
 from aucstream.kernels.rows import scaling as kernel
 from aucstream.learners._base.state import UnitChange
@@ -83,6 +83,9 @@ class Scaling:
         self._kind = _KINDS[norm] | (kernel.ARCTAN if arctan else 0)
         self._row = np.empty(0)
         self._undo = np.empty(kernel.SIZE)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: writable(value) for name, value in state.items()})
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -17,15 +17,19 @@ from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
 from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
+from aucstream.features.frames import FrameTable, SparseTable, table_of
 from aucstream.features.intake import (
     adopted,
     array_block,
     check_dicts,
+    check_table,
     checked_array,
     dict_block,
     is_sparse,
+    is_table,
     named_block,
     quiet_head,
+    table_block,
 )
 from aucstream.kernels.auc.calibration import log_odds_line
 from aucstream.kernels.rows.finite import all_finite
@@ -272,7 +276,7 @@ class Engine(Exclusive):
 
         Parameters
         ----------
-        X : ndarray (n, d) or scipy sparse (n, d)
+        X : ndarray (n, d), scipy sparse (n, d), or data frame (n, d)
         y : array (n,)
             Labels.
         sample_weight : array (n,) or None
@@ -287,10 +291,16 @@ class Engine(Exclusive):
         n = row_count(X)
         signs = signs_of(y, n)
         weights = weights_of(sample_weight, n)
+        if is_table(X):
+            table = table_of(X)
+            check_table(self._encoder, table)
+            if isinstance(table, FrameTable) or self._encoder.selects:
+                return self.learn_dicts(table.rows, signs, weights)
+            X = table
         if sample_weight is None or not (zero := weights == 0.0).any():
             return model._learn_array(X, signs, weights)
         array_block(type(self._encoder)(), X, learn=True)  # checks every row first
-        rows = X.tocsr() if is_sparse(X) else np.asarray(X)
+        rows = indexable(X)
         scores = np.empty(n)
         edges = np.flatnonzero(np.diff(zero)) + 1
         for a, b in zip([0, *edges], [*edges, n], strict=True):
@@ -305,6 +315,8 @@ class Engine(Exclusive):
         if isinstance(chunk, Block):
             return self._model._learn(adopted(self._encoder, chunk, learn=True))
         rows = chunk.features
+        if isinstance(rows, SparseTable):
+            return self.learn_array(rows, chunk.y, chunk.weights)
         if isinstance(rows, Columns):  # finite, and all with the names of the first
             check_dicts(self._encoder, [rows[0]] if len(rows) else [])
         else:
@@ -405,10 +417,26 @@ class Engine(Exclusive):
             scores[number] = self._model._score_dict(rows[number])
         return scores
 
+    def score_table(self, X: Any) -> Floats:
+        """Return the score (n,) of each row of a frame; names never learned count nothing.
+
+        Raises
+        ------
+        InvalidBlock
+            A value cannot be used, or the model's rows are arrays and the frame's columns have names.
+        """
+        table = table_of(X)
+        check_table(self._encoder, table, learn=False)
+        if isinstance(table, FrameTable):
+            return self.score_dicts(table.rows)
+        return self._model._score(table_block(self._encoder, table, learn=False))
+
     def score_chunk(self, chunk: Block | Rows) -> Floats:
         """Return the scores (n,) of a chunk of a file; names and columns never learned count nothing."""
         if isinstance(chunk, Block):
             return self._model._score(adopted(self._encoder, chunk, learn=False))
+        if isinstance(chunk.features, SparseTable):
+            return self.score_table(chunk.features)
         return self.score_rows(chunk.features)
 
     def knows_any(self, chunk: Block | Rows) -> bool:
@@ -420,6 +448,8 @@ class Engine(Exclusive):
 
     def _score_wide(self, X: Any) -> Floats:
         """Score rows that may have columns the model has not seen: they count nothing."""
+        if isinstance(X, SparseTable):
+            return self.score_table(X)
         return self._model._score(adopted(self._encoder, checked_array(X), learn=False))
 
     def explain_row(self, row: Mapping[Any, Any] | Sequence[float]) -> dict[Any, float]:
@@ -450,8 +480,17 @@ class Engine(Exclusive):
         self._model._end_warmup()
 
 
+def indexable(X: Any) -> Any:
+    """Return the rows of an array or a frame so that a slice, or an array of numbers, takes some of them."""
+    if is_table(X):
+        return table_of(X)
+    return X.tocsr() if is_sparse(X) else np.asarray(X)
+
+
 def row_count(X: Any) -> int:
-    """Return n of an array (n, d), or raise InvalidBlock."""
+    """Return n of an array (n, d) or a frame, or raise InvalidBlock."""
+    if is_table(X) and not hasattr(X, "shape"):
+        return len(table_of(X))
     shape = getattr(X, "shape", None)
     if shape is None:
         try:

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from aucstream import snapshot
-from aucstream.block import Block, Floats, signs_of, weights_of
+from aucstream.block import Block, Floats, signs_of
 from aucstream.constraints import check_epochs
 from aucstream.errors import InvalidParams, NonFiniteStep
 from aucstream.exclusive import exclusive, lock_free
 from aucstream.features.encoding.hashing import Hashing
 from aucstream.features.encoding.vocabulary import Vocabulary
-from aucstream.features.intake import array_block, check_dicts, frame_rows, is_sparse
+from aucstream.features.frames import frame_like, series_like, table_of
+from aucstream.features.intake import array_block, is_table
 from aucstream.kernels.ledger import (
     CAL_INTERCEPT,
     CAL_ON,
     CAL_RMS2,
     CAL_SLOPE,
 )
-from aucstream.learners._base.engine import Engine, row_count
+from aucstream.learners._base.engine import Engine, indexable, row_count
 from aucstream.learners._base.one_row import RowClassifier
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class RankingClassifier(RowClassifier):
@@ -123,13 +121,13 @@ class RankingClassifier(RowClassifier):
 
     # -- frames ----------------------------------------------------------------------------------
 
-    def learn_many(self, X: pd.DataFrame, y: Any, w: Any = None) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame in order; the same as the loop of `learn_one`, to the last bit.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
         y : Series or array (n,)
             Labels.
         w : array (n,), float or None
@@ -142,88 +140,80 @@ class RankingClassifier(RowClassifier):
         NonFiniteStep
             Once, at the end, with the numbers of the rows that were skipped.
         """
-        rows = frame_rows(X)
-        check_dicts(self._encoder, rows)
-        self._raise_skipped(self.engine.learn_dicts(rows, signs_of(y, len(rows)), weights_of(w, len(rows))))
+        self._raise_skipped(self.engine.learn_array(table_of(X), y, w))
 
-    def score_many(self, X: pd.DataFrame) -> pd.Series:
+    def score_many(self, X: Any) -> Any:
         """Return the ranking scores of a data frame. Changes nothing.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Returns
         -------
         Series (n,)
-            With the index of `X`, as `score_one` of each row.
+            Of the library of `X`, with its index in pandas; as `score_one` of each row.
 
         Raises
         ------
         InvalidBlock
             Names the row, the feature and the value that cannot be used.
         """
-        import pandas as pd
+        return series_like(X, self.engine.score_table(X), "score")
 
-        rows = frame_rows(X)
-        return pd.Series(self.engine.score_dicts(rows), index=X.index, name="score")
-
-    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+    def predict_proba_many(self, X: Any) -> Any:
         """Return the calibrated probabilities of a data frame. Changes nothing.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Returns
         -------
         DataFrame (n, 2)
-            Columns False and True, with the index of `X`.
+            Columns False and True, of the library of `X`, with its index in pandas. In polars and Arrow, whose names are
+            strings, "False" and "True".
 
         Raises
         ------
         InvalidBlock
             Names the row, the feature and the value that cannot be used.
         """
-        import pandas as pd
+        p = self._probabilities(self.engine.score_table(X))
+        return frame_like(X, {False: 1.0 - p, True: p})
 
-        p = self._probabilities(self.score_many(X).to_numpy())
-        return pd.DataFrame({False: 1.0 - p, True: p}, index=X.index)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+    def predict_many(self, X: Any) -> Any:
         """Return whether each row of a data frame is more likely positive than not.
 
         Parameters
         ----------
-        X : DataFrame (n, d)
-            NaN, NaT and NA are missing.
+        X : DataFrame (n, d) of pandas or polars, Arrow table or record batch
+            Null, NaN, NaT and NA are missing.
 
         Returns
         -------
         Series of bool (n,)
-            With the index of `X`.
+            Of the library of `X`, with its index in pandas.
 
         Raises
         ------
         InvalidBlock
             Names the row, the feature and the value that cannot be used.
         """
-        import pandas as pd
-
-        p = self._probabilities(self.score_many(X).to_numpy())
-        return pd.Series(p > 0.5, index=X.index, dtype=bool)
+        return series_like(X, self._probabilities(self.engine.score_table(X)) > 0.5)
 
     # -- arrays ----------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the rows of an array in order: the fast path.
+        """Learn the rows of an array or a data frame in order: the fast path.
 
         Parameters
         ----------
-        X : ndarray (n, d) or scipy sparse (n, d)
-            Finite numbers. More columns than before widen the model.
+        X : ndarray (n, d), scipy sparse (n, d), or data frame (n, d)
+            Finite numbers. More columns than before widen the model. The columns of a frame are known by their names,
+            as in `learn_many`.
         y : array (n,)
             Labels.
         sample_weight : array (n,) or None
@@ -248,12 +238,12 @@ class RankingClassifier(RowClassifier):
         return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the ranking scores of an array. Changes nothing.
+        """Return the ranking scores of an array or a data frame. Changes nothing.
 
         Parameters
         ----------
-        X : ndarray (n, d) or scipy sparse (n, d)
-            Finite numbers; column j is the integer name j.
+        X : ndarray (n, d), scipy sparse (n, d), or data frame (n, d)
+            Finite numbers; column j of an array is the integer name j. The columns of a frame are known by their names.
 
         Returns
         -------
@@ -265,6 +255,8 @@ class RankingClassifier(RowClassifier):
         InvalidBlock
             A number is not finite, or there are more columns than were learned.
         """
+        if is_table(X):
+            return self.engine.score_table(X)
         return self._score(array_block(self._encoder, X, learn=False))
 
     def _raise_skipped(self, scores: Floats) -> None:
@@ -277,8 +269,8 @@ class RankingClassifier(RowClassifier):
 
         Parameters
         ----------
-        X : ndarray or scipy sparse (n, d)
-            Finite numbers.
+        X : ndarray, scipy sparse or data frame (n, d)
+            Finite numbers; in a frame all that `learn_many` takes.
         y : array (n,)
             Labels.
         epochs : int
@@ -298,7 +290,7 @@ class RankingClassifier(RowClassifier):
         signs = signs_of(y, n)
         array_block(Vocabulary(), X, learn=True)
         self._reset()
-        rows = X.tocsr() if is_sparse(X) else np.asarray(X)
+        rows = indexable(X)
         self._look_at(rows)
         order = np.random.default_rng(getattr(self, "_seed", 0))
         for _ in range(epochs):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 from aucstream import snapshot
+from aucstream.block import writable
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.exclusive import Gate, exclusive
@@ -116,7 +117,7 @@ class StatefulClassifier(RankingClassifier):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({name: writable(value) for name, value in state.items()})
         self.__dict__["_ledger"] = whole_ledger(self._ledger)
         self.__dict__["_program"] = self._chosen_program()
         self.__dict__["_generation"] = object()
