@@ -13,6 +13,7 @@ from aucstream.registry import LEARNERS
 from aucstream.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from aucstream.features.columns import Columns as Columns
     from aucstream.features.encoding.hashing import Hashing as Hashing
     from aucstream.features.encoding.vocabulary import Vocabulary as Vocabulary
     from aucstream.features.maps.maps import KMeansNystroem as KMeansNystroem
@@ -51,6 +52,7 @@ _HOMES = {
     "Arctan": "aucstream.features.scaling.scalers",
     "AutoScale": "aucstream.features.scaling.scalers",
     "BoundedNorm": "aucstream.features.scaling.scalers",
+    "Columns": "aucstream.features.columns",
     "Hashing": "aucstream.features.encoding.hashing",
     "KMeansNystroem": "aucstream.features.maps.maps",
     "Pipeline": "aucstream.pipeline",

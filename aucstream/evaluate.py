@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from aucstream.block import Block, joined, signs_of, weights_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
-from aucstream.features.columns import Columns, together
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.frames import SparseTable, table_of
 from aucstream.features.intake import array_block, is_table
+from aucstream.features.number_rows import NumberRows, together
 from aucstream.io.rows import Rows
 from aucstream.learners._base.engine import row_count
 from aucstream.learners._base.estimator import RankingClassifier
@@ -256,7 +256,7 @@ def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS
     order = np.random.default_rng(seed).permutation(len(features))
     return [
         Rows(
-            features.take(part.tolist()) if isinstance(features, Columns) else [features[i] for i in part],
+            features.take(part.tolist()) if isinstance(features, NumberRows) else [features[i] for i in part],
             y[part],
             weights[part],
             lines[part],

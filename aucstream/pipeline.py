@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import heapq
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     Tag,
     model_serializer,
+    model_validator,
 )
 
 from aucstream import snapshot
@@ -25,6 +26,7 @@ from aucstream.block import Block, Floats, Ints
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, CannotMerge, Description, InvalidParams
 from aucstream.exclusive import Gate, in_order, lock_free
+from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.turnover import Eviction
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY, Usage, Vocabulary
@@ -48,7 +50,7 @@ from aucstream.learners._base.engine import RowKind as RowKind
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.learners._base.learner import Learner
 from aucstream.learners._base.stateful import encoder_from_state
-from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated
+from aucstream.native.row_entry import NO_ENTRY, RowEntry, uncalibrated, under_lock
 from aucstream.registry import learner_class, make, mutable_params
 from aucstream.stages import Stages
 from aucstream.steps import encoder_of, sorted_steps, steps_of
@@ -91,11 +93,45 @@ class ScalerSpec(BaseModel):
         return with_half_life(self.kind, self.half_life)
 
 
-class ColumnsSpec(BaseModel):
-    """How the names of a vocabulary become columns."""
+class TimeColumnSpec(BaseModel):
+    """Columns of times, and what of each time is a feature of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    name: str = Field(description="Name or pattern.")
+    parts: list[Literal["hour", "weekday"]] = Field(
+        default_factory=list, description="In UTC; words under `name.hour` and `name.weekday`."
+    )
+
+
+class ColumnsSpec(BaseModel):
+    """What columns are, by name or by a pattern of a shell, and how the names of a vocabulary become columns."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ignore: list[str] = Field(default_factory=list, description="Left out.", examples=[["id", "tmp_*"]])
+    category: list[str] = Field(
+        default_factory=list, description="Each value is a word: the number 7 is the feature `name=7`."
+    )
+    number: list[str] = Field(
+        default_factory=list,
+        description="A string is read as a number under `decimal` and `thousands`; an empty one, `NA`, `null`, `-`, `?` "
+        "and the like are missing.",
+    )
+    time: list[
+        Annotated[
+            Annotated[str, Tag("time-name")] | Annotated[TimeColumnSpec, Tag("time-object")],
+            Discriminator(lambda value: "time-object" if isinstance(value, (dict, TimeColumnSpec)) else "time-name"),
+        ]
+    ] = Field(
+        default_factory=list,
+        description="Dates and times are seconds since 1970, in UTC where they name no zone; numbers stay.",
+        examples=[["when", {"name": "created_at", "parts": ["hour", "weekday"]}]],
+    )
+    decimal: Literal[".", ","] = Field(default=".", description="Decimal mark of strings in columns of numbers.")
+    thousands: Literal[",", ".", " ", "'", "_"] | None = Field(
+        default=None, description="Mark between groups of three digits; null: there is none."
+    )
     min_count: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Learned rows in which a name has to be seen before it gets a column."
     )
@@ -104,6 +140,51 @@ class ColumnsSpec(BaseModel):
         description="What a new name does when the vocabulary is full: `none`: it is left out; `least-recent`: it takes the "
         "column of the name that was least recently seen in a learned row.",
     )
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        try:
+            self.rules()
+        except InvalidParams as error:
+            raise ValueError(error.message) from None
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what earlier versions did not have, where it says nothing: the text of their specs stays."""
+        document: dict[str, Any] = serialize(self)
+        fields = type(self).model_fields
+        for name in OF_VALUES & document.keys():
+            if getattr(self, name) == fields[name].get_default(call_default_factory=True):
+                del document[name]
+        return document
+
+    def rules(self) -> Columns:
+        """Return what it says as a step of a pipeline.
+
+        Raises
+        ------
+        InvalidParams
+            A name stands in two lists, a pattern is none, or both marks are the same.
+        """
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        fields["time"] = [each if isinstance(each, str) else each.model_dump() for each in self.time]
+        return Columns(**fields)
+
+    @classmethod
+    def of(cls, columns: Columns) -> Self:
+        """Return a step of a pipeline in words."""
+        values = {name: getattr(columns, name) for name in cls.model_fields}
+        return cls(
+            **{
+                name: list(value) if isinstance(value, (tuple, set, frozenset)) else value
+                for name, value in values.items()
+            }
+        )
+
+
+# Of `columns`: what changes values. A spec that says nothing of them has the text that it had before there were any.
+OF_VALUES = frozenset({"ignore", "category", "number", "time", "decimal", "thousands"})
 
 
 class PipelineSpec(BaseModel):
@@ -154,7 +235,8 @@ class PipelineSpec(BaseModel):
             raise InvalidParams("encoder", "no such key: it belongs to `columns`", misplaced[0])
         encoder = encoder_of(self.encoder)
         default = ColumnsSpec()
-        for name, value in self.columns:
+        for name in ("min_count", "eviction"):
+            value = getattr(self.columns, name)
             if value != getattr(default, name) and not isinstance(encoder, Vocabulary):
                 raise InvalidParams(
                     f"columns.{name}", f"{getattr(default, name)!r} with an encoder that keeps no names", value
@@ -169,8 +251,8 @@ class Pipeline(RankingClassifier):
 
     Parameters
     ----------
-    *steps : Vocabulary or Hashing, scalers, map, learner
-        In this order; encoder, scalers and map may be left out. No steps at all: `AutoScale(), PSAM()`. The
+    *steps : Columns, Vocabulary or Hashing, scalers, map, learner
+        In this order; all but the learner may be left out. No steps at all: `AutoScale(), PSAM()`. The
         scalers are `AutoScale`, or `Standardize` and then `BoundedNorm`, `UnitNorm`, or `Arctan` and `BoundedNorm`; the map is one of
         `KMeansNystroem`, `RandomFourier`, `RandomThresholds`, `RandomNetwork`. The steps given are
         patterns: the pipeline works on fresh copies and never changes them.
@@ -200,6 +282,7 @@ class Pipeline(RankingClassifier):
     """
 
     _rules = RULES
+    _columns: Columns | None = None  # None: rows are read as they are
 
     def __init__(self, *steps: Any, calibration: Calibration = "logistic") -> None:
         if calibration not in ("logistic", "none"):
@@ -208,7 +291,8 @@ class Pipeline(RankingClassifier):
         self.steps = steps or (AutoScale(), make("psam", {}))
         self.calibration: Calibration = calibration
         self._spec: PipelineSpec | None = None
-        self._encoder_pattern, self._scaler_name, self._map_pattern, learner = sorted_steps(self.steps)
+        columns, self._encoder_pattern, self._scaler_name, self._map_pattern, learner = sorted_steps(self.steps)
+        self._columns = columns if columns is not None and columns.changes_values else None
         self._learner_pattern = learner
         self._reset()
 
@@ -244,6 +328,8 @@ class Pipeline(RankingClassifier):
         if not is_scaling(scaler):
             raise InvalidParams("Pipeline.scaler", OFFERED_TEXT, scaler)
         steps: list[Any] = [spec.new_encoder(), *steps_of(scaler)]
+        if (columns := spec.columns.rules()).changes_values:
+            steps.insert(0, columns)
         if spec.map is not None:
             steps.append(map_of({"seed": spec.seed, **spec.map}))
         model = cls(*steps, learner, calibration=spec.calibration)
@@ -292,7 +378,35 @@ class Pipeline(RankingClassifier):
             if getattr(learner, name) != value:
                 setattr(learner, name, value)
                 setattr(pattern, name, value)
+        self._take_columns(spec.columns.rules())
         self._spec = spec
+
+    def _take_columns(self, columns: Columns) -> None:
+        """Read rows by other columns from now on."""
+        if ColumnsSpec.of(columns) == (ColumnsSpec() if self._columns is None else ColumnsSpec.of(self._columns)):
+            return
+        self._columns = columns if columns.changes_values else None
+        steps = tuple(step for step in self.steps if not isinstance(step, Columns))
+        self.steps = steps if self._columns is None else (columns, *steps)
+        self._gate.version += 1  # calls that other threads have in their hands read rows as they are
+        self._entry = self._stages.learner._entry = NO_ENTRY
+
+    @property
+    def columns(self) -> Columns | None:
+        """What is said of its columns; None where nothing is."""
+        return self._columns
+
+    def _read_row(self, x: Any) -> Any:
+        return x if self._columns is None else self._columns.row(x)
+
+    def _read_rows(self, rows: Sequence[Any]) -> Sequence[Any]:
+        return rows if self._columns is None else self._columns.rows(rows)
+
+    def _read_array(self, X: Any) -> Any:
+        return X if self._columns is None else self._columns.array(X)
+
+    def _read_block(self, block: Block) -> Block:
+        return block if self._columns is None else self._columns.block(block)
 
     @property
     def resolved(self) -> dict[str, Any] | None:
@@ -432,7 +546,9 @@ class Pipeline(RankingClassifier):
             self._spec = self._spec.model_copy(
                 update={
                     "encoder": {**self._spec.encoder, "capacity": encoder.capacity},
-                    "columns": ColumnsSpec(min_count=encoder.min_count, eviction=encoder.eviction),
+                    "columns": self._spec.columns.model_copy(
+                        update={"min_count": encoder.min_count, "eviction": encoder.eviction}
+                    ),
                 }
             )
         self._entry = self._stages.learner._entry = NO_ENTRY  # they note which names were seen, or not
@@ -491,7 +607,9 @@ class Pipeline(RankingClassifier):
         generation = (learner._generation, scaling, scaling.columns, encoder.kinds, encoder.reader.val, stages.resolved)
         scaled = scaling.scaled_row(encoder.reader, encoder.kinds) if scaling.scheduled else None
         entry = learner._new_entry(generation, scaled)
-        return entry if self.calibration == "logistic" else uncalibrated(entry)
+        if self.calibration != "logistic":
+            entry = uncalibrated(entry)
+        return entry if self._columns is None else under_lock(entry)
 
     def _probability(self, score: float) -> float:
         return 0.5 if self.calibration == "none" else super()._probability(score)
@@ -578,7 +696,7 @@ class Pipeline(RankingClassifier):
         InvalidParams
             The model has a feature map.
         """
-        return self._stages.explain(x)
+        return self._stages.explain(self._read_row(x))
 
     @lock_free
     def merge(self, other: Self, approximate: bool = False) -> Self:
@@ -635,6 +753,8 @@ class Pipeline(RankingClassifier):
             "encoder": self._encoder_pattern.spec,
             "spec": None if self._spec is None else self._spec.model_dump(mode="json"),
         }
+        if self._columns is not None:
+            meta["columns"] = ColumnsSpec.of(self._columns).model_dump(mode="json")
         if stages.mapping is not None:
             encoder_arrays, meta["map"]["encoder"] = stages.encoder.state_dict()
             arrays |= {f"encoder.{name}": array for name, array in encoder_arrays.items()}
@@ -663,6 +783,8 @@ class Pipeline(RankingClassifier):
             raise BadSnapshot("snapshot", "a Pipeline", meta.get("class"))
 
         steps: list[Any] = [encoder_of(meta["encoder"]), *steps_of(meta["scaler"])]
+        if "columns" in meta:
+            steps.insert(0, ColumnsSpec.model_validate(meta["columns"]).rules())
         map_meta, encoder = meta.get("map"), None
         if map_meta is not None:
             steps.append(map_of(map_meta["spec"]))

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aucstream.features.columns import Columns as Columns
     from aucstream.features.encoding.hashing import Hashing as Hashing
     from aucstream.features.encoding.vocabulary import Vocabulary as Vocabulary
     from aucstream.features.maps.maps import KMeansNystroem as KMeansNystroem
@@ -25,6 +26,7 @@ _HOMES = {
     "Arctan": "scaling.scalers",
     "AutoScale": "scaling.scalers",
     "BoundedNorm": "scaling.scalers",
+    "Columns": "columns",
     "Hashing": "encoding.hashing",
     "KMeansNystroem": "maps.maps",
     "RandomFourier": "maps.maps",

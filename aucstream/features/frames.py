@@ -15,8 +15,8 @@ import numpy as np
 
 from aucstream.block import Floats, Ints
 from aucstream.errors import Description, InvalidBlock
-from aucstream.features.columns import Columns
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC
+from aucstream.features.number_rows import NumberRows
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -33,7 +33,7 @@ class FrameTable:
     ----------
     names : list of str or int
     rows : sequence of dict
-        `Columns` where all cells are finite numbers.
+        `NumberRows` where all cells are finite numbers.
     """
 
     __slots__ = ("names", "rows")
@@ -53,7 +53,7 @@ class FrameTable:
     def __getitem__(self, at: slice | Ints) -> FrameTable:
         if isinstance(at, slice):
             return FrameTable(self.names, self.rows[at])
-        rows = self.rows.take(at.tolist()) if isinstance(self.rows, Columns) else [self.rows[i] for i in at.tolist()]
+        rows = self.rows.take(at.tolist()) if isinstance(self.rows, NumberRows) else [self.rows[i] for i in at.tolist()]
         return FrameTable(self.names, rows)
 
 
@@ -233,7 +233,7 @@ def _frame_table(X: Any, names: list[Any], sparse: dict[int, tuple[Ints, Floats,
         for j, array in enumerate(arrays):
             matrix[:, j] = array
         if np.isfinite(matrix).all():
-            return FrameTable(names, Columns(names, matrix))
+            return FrameTable(names, NumberRows(names, matrix))
     each = [(name, _values(column)) for name, column in zip(names, columns, strict=True) if column is not None]
     if each and not any(None in values for _, values in each):
         dense = [name for name, _ in each]

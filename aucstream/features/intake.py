@@ -10,9 +10,9 @@ import numpy as np
 
 from aucstream.block import Block, Floats, Form, Ints, kernel_ready, refuse_masked
 from aucstream.errors import Description, InvalidBlock
-from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.frames import FrameTable, SparseTable, Table, is_frame, table_of
+from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.kernels.rows.sparse import BAD_COLUMN, BAD_POINTER, CANONICAL, csr_check
 
@@ -84,7 +84,7 @@ def check_table(encoder: Encoder, table: Table, *, learn: bool = True) -> None:
             encoder.check_name(name)
     if isinstance(table, FrameTable):
         rows = table.rows
-        check_dicts(encoder, rows if not isinstance(rows, Columns) else [rows[i] for i in range(min(len(rows), 1))])
+        check_dicts(encoder, rows if not isinstance(rows, NumberRows) else [rows[i] for i in range(min(len(rows), 1))])
         return
     for name in table.names:
         encoder.check({name: 1.0}, "")
@@ -253,9 +253,9 @@ def dict_block(
 
     To `missed` go the numbers of scored rows that have names not known, which are left out.
     """
-    plain = encoder.take(rows, learn=learn) if isinstance(rows, Columns) else encoder.plain(rows)
+    plain = encoder.take(rows, learn=learn) if isinstance(rows, NumberRows) else encoder.plain(rows)
     if plain is not None:
-        if missed is not None and isinstance(rows, Columns) and encoder.missed:
+        if missed is not None and isinstance(rows, NumberRows) and encoder.missed:
             missed.extend(range(len(rows)))
         return named_block(encoder, plain, y, weights)
     take = encoder.learn if learn else encoder.look_up
@@ -307,7 +307,7 @@ def quiet_head(
     zeros = np.flatnonzero(weights[start:] == 0.0)
     stop = start + (int(zeros[0]) if zeros.size else len(rows) - start)
     plain = None
-    if isinstance(rows, Columns):
+    if isinstance(rows, NumberRows):
         if encoder.has_columns(rows.names):
             plain = encoder.take(rows[start:stop], learn=False)
     elif start == 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from aucstream.block import Floats
 from aucstream.errors import BadRow, InvalidParams, pip_install
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source
@@ -173,7 +173,7 @@ class ArrowReader:
             columns = [self._values(self.columns[j], batch.column(j), lines) for j in self._features]
             features = named_rows(names, columns, n)
         else:
-            features = Columns(names, matrix)
+            features = NumberRows(names, matrix)
         return Rows(features, y, np.ones(n), np.array(lines, dtype=np.int64))
 
     def _texts(self, column: Any) -> list[str]:

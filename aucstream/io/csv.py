@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from aucstream.errors import BadRow, InvalidParams
-from aucstream.features.columns import Columns, together
+from aucstream.features.number_rows import NumberRows, together
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines
@@ -238,7 +238,7 @@ class CsvReader:
                 texts = {cell: cell.decode().strip() for cell in set(cells)}
                 chunk.labels += [texts[cell] for cell in cells]
             self._numeric.update(self._names)
-            chunk.parts.append(Columns(self._names, values[:rows]))
+            chunk.parts.append(NumberRows(self._names, values[:rows]))
             chunk.lines += range(text.line + 1, text.line + 1 + rows)
             text.line += rows
         return int(rows)

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from aucstream.block import Floats, Ints
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.text import json_rows
 from aucstream.kernels.text.bits import COMPILED
 
@@ -85,9 +85,9 @@ class PlainRows:
         return len(self.values)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> NumberRows:
         """The features, where they have names."""
-        return Columns(self.names or [], self.values)
+        return NumberRows(self.names or [], self.values)
 
 
 class JsonRows:

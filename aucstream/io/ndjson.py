@@ -13,7 +13,7 @@ import numpy as np
 
 from aucstream.block import NEGATIVE, POSITIVE
 from aucstream.errors import BadRow
-from aucstream.features.columns import together
+from aucstream.features.number_rows import together
 from aucstream.io.json_rows import JsonRows, PlainRows
 from aucstream.io.rows import CHUNK_ROWS, Rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines

@@ -22,7 +22,7 @@ class Rows:
     Attributes
     ----------
     features : sequence of (dict or list of float)
-        A missing value has no entry in the dict. A list is an array row: entry j is column j. `Columns` where all
+        A missing value has no entry in the dict. A list is an array row: entry j is column j. `NumberRows` where all
         are numbers under the same names.
     y : ndarray of float64 (n,)
         +1.0 or -1.0; empty when the rows are only scored.

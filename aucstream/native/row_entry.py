@@ -336,6 +336,21 @@ def noting(calls: RowEntry, note: Callable[[], None]) -> RowEntry:
     return entry
 
 
+def under_lock(calls: RowEntry) -> RowEntry:
+    """Return the same calls under the model's lock alone: others have rows that are not yet as the model reads them."""
+    entry = RowEntry(calls.generation, calls.version)
+    entry.address = calls.address
+
+    def learn(x: int, address: int, sign: float, weight: float) -> float:
+        return math.nan if x > 0 else calls.learn(x, address, sign, weight)
+
+    def score(x: int, address: int) -> complex:
+        return complex(math.nan, math.nan) if x > 0 else calls.score(x, address)
+
+    entry.learn, entry.score = learn, score
+    return entry
+
+
 def uncalibrated(calls: RowEntry) -> RowEntry:
     """Return the same calls, but that each probability is one half."""
     entry = RowEntry(calls.generation, calls.version)

@@ -14,9 +14,9 @@ import numpy as np
 
 from aucstream.block import Floats, Ints, writable
 from aucstream.errors import Description, InvalidBlock, InvalidParams
-from aucstream.features.columns import Columns
 from aucstream.features.encoding.crosses import Crosses, crosses_of
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC, Name, entries_of
+from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.native.reader import Reader
 
@@ -347,12 +347,12 @@ class Encoder(abc.ABC):
             return row
         return self._slow(x, learn=False)
 
-    def take(self, rows: Columns, *, learn: bool) -> tuple[Ints, Ints, Floats]:
+    def take(self, rows: NumberRows, *, learn: bool) -> tuple[Ints, Ints, Floats]:
         """Read rows of one form, as `learn` or `look_up` would read each.
 
         Parameters
         ----------
-        rows : Columns
+        rows : NumberRows
         learn : bool
             Whether new names get columns.
 

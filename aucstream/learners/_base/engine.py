@@ -14,7 +14,6 @@ import numpy as np
 from aucstream.block import Block, Floats, signs_of, weights_of
 from aucstream.errors import Description, InvalidBlock, NonFiniteStep
 from aucstream.exclusive import Exclusive, Gate, exclusive, lock_free
-from aucstream.features.columns import Columns
 from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.frames import FrameTable, SparseTable, table_of
@@ -31,6 +30,7 @@ from aucstream.features.intake import (
     quiet_head,
     table_block,
 )
+from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.auc.calibration import log_odds_line
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.learners._base.one_row import TAME
@@ -79,6 +79,12 @@ class BlockModel(Protocol):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contributions to the score of a dict."""
 
+    def _read_rows(self, rows: Sequence[Any]) -> Sequence[Any]: ...
+
+    def _read_array(self, X: Any) -> Any: ...
+
+    def _read_block(self, block: Block) -> Block: ...
+
     def _probabilities(self, scores: Floats) -> Floats: ...
 
     def _end_warmup(self) -> None: ...
@@ -122,7 +128,7 @@ class Engine(Exclusive):
         Parameters
         ----------
         rows : sequence of dict or list
-            Named rows (`Columns` are such), or array rows (column j is the integer name j).
+            Named rows (`NumberRows` are such), or array rows (column j is the integer name j).
         kind : {"named", "columns"} or None
             What earlier rows of this model were; None: what it has learned decides.
 
@@ -136,11 +142,12 @@ class Engine(Exclusive):
         InvalidBlock
             Names the row, the feature and the value.
         """
-        encoder = self._encoder
+        encoder, rows = self._encoder, self._model._read_rows(rows)
         if kind is None and isinstance(encoder, Vocabulary):
             kind = "columns" if encoder.arrays else "named" if encoder.words else None
-        if isinstance(rows, Columns):  # all have the names of the first
-            kind = self.check_rows([rows[0]] if len(rows) else [], kind)
+        if isinstance(rows, NumberRows):  # all have the names of the first
+            if len(rows):
+                kind = self._check_row(rows[0], kind, "[0]")
             if not all_finite(rows.values.reshape(-1)):
                 row = int(np.argmin(np.isfinite(rows.values).all(axis=1)))
                 encoder.check(rows[row], f"[{row}]")
@@ -171,7 +178,10 @@ class Engine(Exclusive):
 
     def all_known_finite(self, rows: Sequence[Any]) -> bool:
         """Return whether all rows are dicts of known names and finite numbers; `check_rows` passes such rows."""
-        return self._encoder.plain(rows) is not None
+        try:
+            return self._encoder.plain(self._model._read_rows(rows)) is not None
+        except InvalidBlock:
+            return False
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -211,17 +221,18 @@ class Engine(Exclusive):
     ) -> Floats:
         """Learn rows that `check_rows` has passed; return the score (n,) before each update.
 
-        Rows that are `Columns` are learned as a matrix. Rows of weight 0 are only scored. A dict alone is one compiled
+        Rows that are `NumberRows` are learned as a matrix. Rows of weight 0 are only scored. A dict alone is one compiled
         call that keeps the GIL; where it is not to be `at_once`, other threads have the GIL during its step.
         """
         if weights is None:
             weights = np.ones(len(rows))
-        if isinstance(rows, Columns) or all(type(x) is dict for x in rows):
-            return self.learn_dicts(rows, signs, weights, at_once=at_once)
+        rows = self._model._read_rows(rows)
+        if isinstance(rows, NumberRows) or all(type(x) is dict for x in rows):
+            return self._learn_dicts(rows, signs, weights, at_once=at_once)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
-                scores[a:b] = self.learn_dicts(rows[a:b], signs[a:b], weights[a:b], at_once=at_once)
+                scores[a:b] = self._learn_dicts(rows[a:b], signs[a:b], weights[a:b], at_once=at_once)
             else:
                 for c, d in _runs([len(x) for x in rows[a:b]]):
                     part = slice(a + c, a + d)
@@ -235,6 +246,12 @@ class Engine(Exclusive):
 
         Rows of weight 0 are only scored. `at_once` as in `learn_rows`.
         """
+        return self._learn_dicts(self._model._read_rows(rows), signs, weights, at_once=at_once)
+
+    def _learn_dicts(
+        self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats, *, at_once: bool = True
+    ) -> Floats:
+        """Learn dicts as the encoder is to read them."""
         model, encoder = self._model, self._encoder
         if encoder.selects:
             return self._learn_selected(rows, signs, weights, at_once=at_once)
@@ -292,15 +309,14 @@ class Engine(Exclusive):
         signs = signs_of(y, n)
         weights = weights_of(sample_weight, n)
         if is_table(X):
-            table = table_of(X)
-            check_table(self._encoder, table)
-            if isinstance(table, FrameTable) or self._encoder.selects:
-                return self.learn_dicts(table.rows, signs, weights)
-            X = table
+            X = model._read_array(table_of(X))
+            check_table(self._encoder, X)
+            if isinstance(X, FrameTable) or self._encoder.selects:
+                return self._learn_dicts(X.rows, signs, weights)
         if sample_weight is None or not (zero := weights == 0.0).any():
             return model._learn_array(X, signs, weights)
         array_block(type(self._encoder)(), X, learn=True)  # checks every row first
-        rows = indexable(X)
+        rows = indexable(model._read_array(X))
         scores = np.empty(n)
         edges = np.flatnonzero(np.diff(zero)) + 1
         for a, b in zip([0, *edges], [*edges, n], strict=True):
@@ -313,15 +329,15 @@ class Engine(Exclusive):
     def learn_chunk(self, chunk: Block | Rows) -> Floats:
         """Learn a chunk of a file (see `aucstream.io`); return the score (n,) before each update."""
         if isinstance(chunk, Block):
-            return self._model._learn(adopted(self._encoder, chunk, learn=True))
-        rows = chunk.features
-        if isinstance(rows, SparseTable):
-            return self.learn_array(rows, chunk.y, chunk.weights)
-        if isinstance(rows, Columns):  # finite, and all with the names of the first
+            return self._model._learn(adopted(self._encoder, self._model._read_block(chunk), learn=True))
+        if isinstance(chunk.features, SparseTable):
+            return self.learn_array(chunk.features, chunk.y, chunk.weights)
+        rows = self._model._read_rows(chunk.features)
+        if isinstance(rows, NumberRows):  # finite, and all with the names of the first
             check_dicts(self._encoder, [rows[0]] if len(rows) else [])
         else:
             check_dicts(self._encoder, [x for x in rows if isinstance(x, Mapping)])
-        return self.learn_rows(chunk.features, chunk.y, chunk.weights)
+        return self.learn_rows(rows, chunk.y, chunk.weights)
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -340,7 +356,11 @@ class Engine(Exclusive):
         encoder = self._encoder
         if encoder.selects or (weights is not None and not (weights > 0.0).all()):
             return None
-        if isinstance(rows, Columns):
+        try:
+            rows = self._model._read_rows(rows)
+        except InvalidBlock:
+            return None
+        if isinstance(rows, NumberRows):
             entries = encoder.take(rows, learn=True) if encoder.has_columns(rows.names) else None
         else:
             entries = encoder.plain(rows)
@@ -379,7 +399,10 @@ class Engine(Exclusive):
         entry = self._model._entry
         both = entry.score(id(x), entry.address)
         if both != both:
-            both = self._score_plain(x)
+            try:
+                both = self._score_plain(x)
+            except InvalidBlock:  # `check_rows` says why
+                return None
         return (both.real, both.imag) if both == both else None
 
     @exclusive
@@ -388,15 +411,16 @@ class Engine(Exclusive):
 
     def score_rows(self, rows: Sequence[Any]) -> Floats:
         """Return the scores (n,) of rows that `check_rows` has passed; unknown names and columns count nothing."""
-        if isinstance(rows, Columns) and len(rows) >= MANY:
-            return self.score_dicts(rows)
+        rows = self._model._read_rows(rows)
+        if isinstance(rows, NumberRows) and len(rows) >= MANY:
+            return self._score_dicts(rows)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
                 if b - a < MANY:
                     scores[a:b] = [self._score_row(x) for x in rows[a:b]]
                 else:
-                    scores[a:b] = self.score_dicts(rows[a:b])
+                    scores[a:b] = self._score_dicts(rows[a:b])
             else:
                 for c, d in _runs([len(x) for x in rows[a:b]]):
                     part = slice(a + c, a + d)
@@ -411,6 +435,9 @@ class Engine(Exclusive):
 
     def score_dicts(self, rows: Sequence[Mapping[Any, Any]]) -> Floats:
         """Return the score (n,) of each dict, as `score_one`."""
+        return self._score_dicts(self._model._read_rows(rows))
+
+    def _score_dicts(self, rows: Sequence[Mapping[Any, Any]]) -> Floats:
         missed: list[int] = []
         scores = self._model._score(dict_block(self._encoder, rows, learn=False, missed=missed))
         for number in missed:
@@ -425,16 +452,16 @@ class Engine(Exclusive):
         InvalidBlock
             A value cannot be used, or the model's rows are arrays and the frame's columns have names.
         """
-        table = table_of(X)
+        table = self._model._read_array(table_of(X))
         check_table(self._encoder, table, learn=False)
         if isinstance(table, FrameTable):
-            return self.score_dicts(table.rows)
+            return self._score_dicts(table.rows)
         return self._model._score(table_block(self._encoder, table, learn=False))
 
     def score_chunk(self, chunk: Block | Rows) -> Floats:
         """Return the scores (n,) of a chunk of a file; names and columns never learned count nothing."""
         if isinstance(chunk, Block):
-            return self._model._score(adopted(self._encoder, chunk, learn=False))
+            return self._model._score(adopted(self._encoder, self._model._read_block(chunk), learn=False))
         if isinstance(chunk.features, SparseTable):
             return self.score_table(chunk.features)
         return self.score_rows(chunk.features)
@@ -443,7 +470,9 @@ class Engine(Exclusive):
         """Return whether a row of a chunk has a name that was learned; for rows without names True."""
         if isinstance(chunk, Block):
             return True
-        rows = [chunk.features[0]] if isinstance(chunk.features, Columns) and len(chunk) else chunk.features
+        rows = self._model._read_rows(chunk.features)
+        if isinstance(rows, NumberRows):
+            rows = rows[:1]
         return any(not isinstance(x, Mapping) or self._encoder.look_up(x)[0].size > 0 for x in rows)
 
     def _score_wide(self, X: Any) -> Floats:
@@ -455,6 +484,7 @@ class Engine(Exclusive):
     def explain_row(self, row: Mapping[Any, Any] | Sequence[float]) -> dict[Any, float]:
         """Return the contributions to the score of a row as `score_rows` takes it: a dict, or a list."""
         if not isinstance(row, Mapping):
+            (row,) = self._model._read_rows([row])
             row = {column: value for column, value in enumerate(row) if self._encoder.knows(column)}
         return self._model.explain_one(row)
 

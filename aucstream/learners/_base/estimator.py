@@ -235,7 +235,7 @@ class RankingClassifier(RowClassifier):
 
     def _learn_array(self, X: Any, signs: Floats, weights: Floats) -> Floats:
         """Learn an array whose labels and weights are checked; nothing is changed where a row cannot be used."""
-        return self._learn(array_block(self._encoder, X, signs, weights, learn=True))
+        return self._learn(array_block(self._encoder, self._read_array(X), signs, weights, learn=True))
 
     def decision_function(self, X: Any) -> Floats:
         """Return the ranking scores of an array or a data frame. Changes nothing.
@@ -257,7 +257,7 @@ class RankingClassifier(RowClassifier):
         """
         if is_table(X):
             return self.engine.score_table(X)
-        return self._score(array_block(self._encoder, X, learn=False))
+        return self._score(array_block(self._encoder, self._read_array(X), learn=False))
 
     def _raise_skipped(self, scores: Floats) -> None:
         skipped = np.flatnonzero(np.isnan(scores))
@@ -290,7 +290,7 @@ class RankingClassifier(RowClassifier):
         signs = signs_of(y, n)
         array_block(Vocabulary(), X, learn=True)
         self._reset()
-        rows = indexable(X)
+        rows = self._read_array(indexable(X))
         self._look_at(rows)
         order = np.random.default_rng(getattr(self, "_seed", 0))
         for _ in range(epochs):

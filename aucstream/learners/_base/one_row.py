@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from river import base
 
-from aucstream.block import NEGATIVE, POSITIVE, Floats, Ints, sign_of, weight_of
+from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Ints, sign_of, weight_of
 from aucstream.errors import InvalidBlock, NonFiniteStep
 from aucstream.exclusive import exclusive, lock_free
 from aucstream.features.encoding.encoder import Encoder
@@ -53,6 +53,22 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
     @abc.abstractmethod
     def _score_row(self, idx: Ints | None, val: Floats) -> float:
         """Return the score of one named row."""
+
+    def _read_rows(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """Return rows as the encoder is to read them: with what a model says of its columns. Twice is as once."""
+        return rows
+
+    def _read_row(self, x: Any) -> Any:
+        """Return a row as the encoder is to read it."""
+        return x
+
+    def _read_array(self, X: Any) -> Any:
+        """Return an array (n, d) as the encoder is to read it."""
+        return X
+
+    def _read_block(self, block: Block) -> Block:
+        """Return a block of array columns as the encoder is to read it."""
+        return block
 
     def _checkpoint(self) -> Any:
         """Return a copy of all that learning changes but the names, for `_restore`."""
@@ -110,6 +126,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         `at_once`: by one compiled call, where it can be; that call keeps the GIL.
         """
         weight = weight_of(weight)
+        x = self._read_row(x)
         if weight == 0.0:
             if not isinstance(x, Mapping):
                 raise InvalidBlock("features", "a dict of name to value", x)
@@ -196,7 +213,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
 
         A new name has no weight, but the row is scaled and summed as when it is learned. The caller holds the lock.
         """
-        entry, encoder = self._row_entry(), self._encoder
+        entry, encoder, x = self._row_entry(), self._encoder, self._read_row(x)
         column = encoder.next_column(len(x)) if type(x) is dict else None
         if column is None:
             return entry.score(-id(x), entry.address)
@@ -210,6 +227,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
     @exclusive
     def _score_dict(self, x: Mapping[Any, Any]) -> float:
         """Return the score of any dict."""
+        x = self._read_row(x)
         score: float = self._score_plain(x).real
         if score == score:
             return score

@@ -17,7 +17,7 @@ import numpy as np
 
 from aucstream.block import signs_of, weights_of
 from aucstream.errors import AucstreamError, pip_install
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream_service.bodies.arrow_frames import (
     BATCH,
     DICTIONARY,
@@ -334,7 +334,7 @@ class RecordBatch:
         if not np.isfinite(values).all():
             return None
         batch = RowBatch(
-            Columns(self._shape.features, values),
+            NumberRows(self._shape.features, values),
             places=range(self._row + start, self._row + stop),
             size=values.nbytes + rows,
             as_lines=lambda: list(self._lines(start, stop)),

@@ -103,12 +103,13 @@ class RowDecoder:
             return None
         if not (min(weights) >= 0.0 and max(weights) < math.inf):
             return None
+        reading = self._pipeline.columns
         block = self._pipeline.engine.block_of(features, np.array(signs), np.array(weights))
         if block is None and not self._pipeline.engine.all_known_finite(features):
             return None
         places = [place for place, _ in lines]
         batch = RowBatch(features, signs, weights, ids, raws, places, sum(map(len, raws)), block)
-        batch.pipeline = self._pipeline
+        batch.pipeline, batch.reading = self._pipeline, reading
         return _tidy(batch)
 
     def _decode_each(self, lines: Sequence[Line]) -> tuple[RowBatch, BadLine | None]:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from aucstream.block import Floats
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 
 MARK = b"\x00"
 
@@ -37,9 +37,9 @@ class ColumnEvent(msgspec.Struct):
         return np.frombuffer(bytearray(self.values), dtype="<f8").reshape(len(self), len(self.names))
 
     @property
-    def features(self) -> Columns:
+    def features(self) -> NumberRows:
         """The rows."""
-        return Columns(self.names, np.asarray(self.matrix, dtype=np.float64))
+        return NumberRows(self.names, np.asarray(self.matrix, dtype=np.float64))
 
     @property
     def signs(self) -> Floats:
@@ -72,7 +72,7 @@ def event_of(payload: bytes) -> ColumnEvent:
     return _decode(memoryview(payload)[1:])
 
 
-def payload_of(features: Columns, signs: Floats, weights: Floats | None, ids: Sequence[str | None] | None) -> bytes:
+def payload_of(features: NumberRows, signs: Floats, weights: Floats | None, ids: Sequence[str | None] | None) -> bytes:
     """Return the payload of these rows."""
     return ColumnEvent(
         features.names,

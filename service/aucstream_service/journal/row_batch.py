@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from aucstream.block import Block, Floats, joined
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream_service.journal.column_events import payload_of
 from aucstream_service.journal.event_codec import Features, digest_of, lines_of
 from aucstream_service.journal.rules import Prediction
@@ -26,7 +26,7 @@ class RowBatch:
 
     Attributes
     ----------
-    features : Columns, or sequence of dict or list
+    features : NumberRows, or sequence of dict or list
         Empty for labels by id.
     signs : sequence of float or ndarray of float64
         +1.0 or -1.0 a row; empty for rows that are only scored.
@@ -35,7 +35,7 @@ class RowBatch:
     ids : sequence of (str or None), or None
         None: no row has an id.
     lines : sequence of bytes
-        The rows as JSON, which the journal keeps; empty for Columns and for labels by id.
+        The rows as JSON, which the journal keeps; empty for NumberRows and for labels by id.
     places : sequence of int
         Of each row in the body: the number of its line, or -1 - its index in an array.
     size : int
@@ -44,8 +44,10 @@ class RowBatch:
         The rows, where the model knows all their names.
     pipeline : object
         Whose columns the block has.
+    reading : object
+        What that model said of its columns when the block was made.
     as_lines : callable or None
-        Returns the rows of Columns as lines, and holds the part of the body that they are in.
+        Returns the rows of NumberRows as lines, and holds the part of the body that they are in.
     """
 
     features: Sequence[Features]
@@ -58,6 +60,7 @@ class RowBatch:
     block: Block | None = None
     as_lines: Callable[[], list[Line]] | None = None
     pipeline: object = None
+    reading: object = None
 
     def __len__(self) -> int:
         return len(self.signs) or len(self.features)
@@ -73,14 +76,14 @@ class RowBatch:
 
     def payload(self, rows: Sequence[int] | None = None) -> bytes:
         """Return the bytes that the journal keeps of these rows (None: of all)."""
-        if isinstance(self.features, Columns):
+        if isinstance(self.features, NumberRows):
             part = self if rows is None else self.take(rows)
             return payload_of(part.features, part.signs, part.weights, part.ids)  # type: ignore[arg-type]
         return lines_of(self.lines if rows is None else [self.lines[row] for row in rows])
 
     def line(self, row: int) -> bytes:
         """Return a row as a line of JSON."""
-        if not isinstance(self.features, Columns):
+        if not isinstance(self.features, NumberRows):
             return lines_of([self.lines[row]])
         return _encode(
             {
@@ -96,13 +99,14 @@ class RowBatch:
         order = np.array(rows, dtype=np.int64)
         features = self.features
         return RowBatch(
-            features.take(rows) if isinstance(features, Columns) else [features[row] for row in rows],
+            features.take(rows) if isinstance(features, NumberRows) else [features[row] for row in rows],
             np.asarray(self.signs)[order],
             None if self.weights is None else np.asarray(self.weights)[order],
             None if self.ids is None else [self.ids[row] for row in rows],
             size=self.size,
             block=None if self.block is None else self.block.take(order),
             pipeline=self.pipeline,
+            reading=self.reading,
         )
 
 
@@ -110,8 +114,10 @@ def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
     """Return the rows of several batches of lines as one."""
     if len(parts) == 1:
         return parts[0]
-    pipeline = parts[0].pipeline
-    blocks = [part.block for part in parts if part.block is not None and part.pipeline is pipeline]
+    pipeline, reading = parts[0].pipeline, parts[0].reading
+    blocks = [
+        part.block for part in parts if part.block is not None and part.pipeline is pipeline and part.reading is reading
+    ]
     weighted = any(part.weights is not None for part in parts)
     identified = any(part.ids is not None for part in parts)
     return RowBatch(
@@ -124,6 +130,7 @@ def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
         sum(part.size for part in parts),
         joined(blocks) if len(blocks) == len(parts) else None,
         pipeline=pipeline,
+        reading=reading,
     )
 
 

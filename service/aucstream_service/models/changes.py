@@ -25,7 +25,7 @@ from aucstream_service.models.spec import NOTHING, ModelSpec, StoredSpec, check_
 from aucstream_service.settings import Settings
 
 OF_THE_SERVICE = ("pending", "evaluation")  # every member of these may change
-COLUMNS = ("min_count", "eviction")  # of `columns`
+COLUMNS = ("ignore", "min_count", "eviction")  # of `columns`
 
 
 def patched(body: bytes, stored: StoredSpec, pipeline: Pipeline, settings: Settings) -> ModelSpec:

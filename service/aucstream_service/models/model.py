@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import time
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from aucstream import Auto, __version__
 from aucstream.block import Floats
-from aucstream.errors import BadSnapshot, Description
-from aucstream.features.columns import Columns, together
+from aucstream.errors import BadSnapshot, Description, InvalidBlock
 from aucstream.features.encoding.vocabulary import Usage, Vocabulary
+from aucstream.features.number_rows import NumberRows, together
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from aucstream_service.errors.exceptions import ModelFaulted
@@ -188,7 +189,7 @@ class Model:
             features = queued.rows.features
             start = len(queued.scores)
             part = features[start : start + rows]
-            names += len(features.names) if isinstance(features, Columns) else sum(map(len, part))
+            names += len(features.names) if isinstance(features, NumberRows) else sum(map(len, part))
             rows -= len(part)
             if rows <= 0:
                 break
@@ -376,16 +377,17 @@ class Model:
     def _learn_part(self, rows: RowBatch, signs: Floats, part: slice) -> Floats:
         """Learn some rows of one request; return the score before each, NaN where it was skipped.
 
-        A block that was made before a rollback, or before names could leave, has the columns of then: it is made anew.
+        A block that was made before a rollback, before names could leave, or before another column was left out has the
+        columns of then: it is made anew.
         """
-        other = rows.pipeline is not None and rows.pipeline is not self.pipeline
+        columns = self.pipeline.columns
+        other = rows.pipeline is not None and (rows.pipeline is not self.pipeline or rows.reading is not columns)
         if rows.block is None or other or not self.pipeline.engine.keeps_columns:
             weights = None if rows.weights is None else np.asarray(rows.weights)
-            rows.block, rows.pipeline = self.pipeline.engine.block_of(rows.features, signs, weights), self.pipeline
+            rows.block = self.pipeline.engine.block_of(rows.features, signs, weights)
+            rows.pipeline, rows.reading = self.pipeline, columns
             if rows.block is None:
-                return self.pipeline.engine.learn_rows(
-                    rows.features[part], signs[part], None if weights is None else weights[part], at_once=not self.away
-                )
+                return self._learn_checked(rows.features[part], signs[part], None if weights is None else weights[part])
         return self.pipeline.engine.learn_block(rows.block.rows(part.start, part.stop))
 
     def _learn(
@@ -420,13 +422,29 @@ class Model:
         self, features: Sequence[Features], signs: list[float], weights: list[float] | None
     ) -> list[float]:
         """Learn rows; return the score before each, NaN where it was skipped."""
+        if not self.away and len(signs) <= FEW and self.pipeline.columns is None:
+            return list(map(self.pipeline.engine.learn_row, features, signs, weights or [1.0] * len(signs)))
+        scores: list[float] = self._learn_checked(
+            features, np.array(signs), None if weights is None else np.array(weights)
+        ).tolist()
+        return scores
+
+    def _learn_checked(self, features: Sequence[Features], signs: Floats, weights: Floats | None) -> Floats:
+        """Learn rows that were checked when they came; return the score before each, NaN where it was skipped.
+
+        A row that a change of columns since has made one that cannot be learned is skipped.
+        """
         engine = self.pipeline.engine
         at_once = not self.away
-        if at_once and len(signs) <= FEW:
-            return list(map(engine.learn_row, features, signs, weights or [1.0] * len(signs)))
-        scores: list[float] = engine.learn_rows(
-            features, np.array(signs), None if weights is None else np.array(weights), at_once=at_once
-        ).tolist()
+        try:
+            return engine.learn_rows(features, signs, weights, at_once=at_once)
+        except InvalidBlock:
+            pass
+        scores = np.full(len(signs), math.nan)
+        for row, sign in enumerate(signs.tolist()):
+            with contextlib.suppress(InvalidBlock):
+                engine.check_rows(features[row : row + 1], self.kind)
+                scores[row] = engine.learn_row(features[row], sign, 1.0 if weights is None else weights.item(row))
         return scores
 
     def _advance(self, rows: int) -> None:
@@ -530,7 +548,8 @@ class Model:
         """Apply one journalled event; return its number of rows."""
         queued = queued_replay(event, max(event.seq_first, self.seq + 1))  # the snapshot may hold some of them
         if self.kind is None and len(queued.rows.features):
-            self.kind = self.pipeline.engine.check_rows(queued.rows.sample, None)
+            with contextlib.suppress(InvalidBlock):  # a change of columns came between the check and the event
+                self.kind = self.pipeline.engine.check_rows(queued.rows.sample, None)
         self.waiting.append(queued)
         self.queued += 1
         rows = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream_service.errors.exceptions import JournalGap
 from aucstream_service.journal.column_events import event_of, is_columns
 from aucstream_service.journal.commands import ROWS, AppendOutcome, DerivedEvent, EventRecord, Kind
@@ -71,7 +71,7 @@ class QueuedRows:
     def many(self) -> bool:
         """Whether the rows that are left are learned by themselves, not with those of other requests."""
         count = len(self) - len(self.scores)
-        if self.rows.block is not None or isinstance(self.rows.features, Columns):
+        if self.rows.block is not None or isinstance(self.rows.features, NumberRows):
             return count > FEW
         return count >= BLOCK and len(self.rows.features) > 0 and self.priors is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Generator
@@ -10,7 +11,7 @@ from collections.abc import Generator
 import apsw
 
 from aucstream import __version__
-from aucstream.errors import AucstreamError, BadSnapshot, Description
+from aucstream.errors import AucstreamError, BadSnapshot, Description, InvalidBlock
 from aucstream_service.errors.exceptions import JournalGap, StartRefused, UnknownEvent, Unrecoverable
 from aucstream_service.errors.problems import log_text
 from aucstream_service.journal.commands import Kind, ModelRecord
@@ -159,7 +160,8 @@ def load(journal: Journal, archive: Archive, record: ModelRecord) -> Generator[t
     model.pending = journal.ids.pending[model.number]
     features = journal.ids.first_features(model.number) if model.kind is None else None
     if features is not None:  # a prediction that waits has a form, too
-        model.kind = model.pipeline.engine.check_rows([features_of(features)], None)
+        with contextlib.suppress(InvalidBlock):  # a change of columns came since
+            model.kind = model.pipeline.engine.check_rows([features_of(features)], None)
     return model
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import aucstream
-from aucstream import PSAM, AutoScale, Hashing, KMeansNystroem, Pipeline, Standardize, Vocabulary
+from aucstream import PSAM, AutoScale, Columns, Hashing, KMeansNystroem, Pipeline, Standardize, Vocabulary
 from aucstream.errors import InvalidBlock
-from aucstream.features.columns import Columns
 from aucstream.features.frames import is_frame, table_of
+from aucstream.features.number_rows import NumberRows
 from aucstream.registry import LEARNERS, learner_class
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
@@ -174,7 +174,7 @@ def test_categories_are_words_and_times_are_seconds():
 
 def test_numbers_alone_are_one_matrix():
     X = pl.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
-    assert isinstance(table_of(X).rows, Columns)
+    assert isinstance(table_of(X).rows, NumberRows)
     assert list(table_of(X).rows) == [{"a": 1.0, "b": 0.5}, {"a": 2.0, "b": 1.5}]
 
 
@@ -266,6 +266,28 @@ def test_a_sparse_frame_keeps_its_cells_alone():
     matrix = table_of(table).matrix
     assert matrix.nnz == X.nnz
     np.testing.assert_array_equal(matrix.toarray(), X.toarray())
+
+
+def test_columns_of_a_frame_are_what_is_said_of_them():
+    rows, y = mixed()
+    said = Columns(ignore=["late", "at"], category=["count"], number=["price"], decimal=",")
+    prices = {**rows, "price": [f"{value:.2f}".replace(".", ",") for value in rows["amount"]]}
+    loop = Pipeline(said, AutoScale(), PSAM())
+    for x, label in zip(dicts(prices), y.tolist(), strict=True):
+        loop.learn_one(x, label)
+    for X in holders(prices).values():
+        model = Pipeline(said, AutoScale(), PSAM()).partial_fit(X, y)
+        assert model.weights == loop.weights
+        np.testing.assert_array_equal(model.decision_function(X), [loop.score_one(x) for x in dicts(prices)])
+    assert {"price", "count=3"} <= loop.weights.keys()
+    assert not {"late", "at"} & loop.weights.keys()
+
+
+def test_columns_of_a_sparse_frame_are_what_is_said_of_them():
+    _, y, table = sparse_rows()
+    model = Pipeline(Columns(ignore=["c0", "c1?"]), AutoScale(), PSAM()).partial_fit(table, y)
+    assert set(model.weights) == {f"c{j}" for j in range(1, 40) if not 10 <= j < 20}
+    assert model.decision_function(table).shape == (300,)
 
 
 # -- steps -------------------------------------------------------------------------------------------------

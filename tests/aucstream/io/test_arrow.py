@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from aucstream.errors import BadRow, InvalidParams
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream.io import Rows, read
 from aucstream.io.arrow import read_arrow
 from tests.data import data_path
@@ -80,7 +80,7 @@ def test_columns_of_numbers_are_kept_as_a_matrix_with_the_floats_of_their_values
     }
     write(pa, pa.table({**columns, "y": [True, False, True]}), tmp_path / "a.arrow", "arrow")
     (rows,) = rows_of(tmp_path / "a.arrow")
-    assert isinstance(rows.features, Columns)
+    assert isinstance(rows.features, NumberRows)
     expected = [{name: float(column[i].as_py()) for name, column in columns.items()} for i in range(3)]
     assert repr(list(rows.features)) == repr(expected)
     assert rows.y.tolist() == [1, -1, 1]

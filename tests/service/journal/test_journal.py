@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 import pytest
 
-from aucstream.features.columns import Columns
+from aucstream.features.number_rows import NumberRows
 from aucstream_service.errors.exceptions import StartRefused
 from aucstream_service.journal import migrations
 from aucstream_service.journal.commands import (
@@ -194,7 +194,7 @@ def test_events_that_older_versions_cannot_read_are_marked(tmp_path: Path, monke
     assert "column_events" not in tables  # an older version reads this one
     journal = opened(tmp_path / "j")
     list(journal.start_model(model, 2))
-    columns = RowBatch(Columns(["a"], np.ones((3, 1))), np.ones(3))
+    columns = RowBatch(NumberRows(["a"], np.ones((3, 1))), np.ones(3))
     for _ in range(2):
         outcome(journal, Append(model, Kind.LEARN, columns, Mode.ALL, 3.0))
     journal.close()

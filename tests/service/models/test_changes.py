@@ -250,7 +250,7 @@ def test_a_bad_patch_changes_nothing(data_dir: Path) -> None:
     for text in ("", "{", '{"pending":{"capacity":5,"capacity":6}}', '{"params":{"lam":NaN}}'):
         answer = service.raw("/v1/models/m", text, MERGE, "PATCH")
         assert answer.status_code == 422, text
-    for columns in ({"min_count": 0}, {"min_count": 1.5}, {"eviction": "oldest"}, {"ignore": ["a"]}):
+    for columns in ({"min_count": 0}, {"min_count": 1.5}, {"eviction": "oldest"}, {"ignored": ["a"]}):
         assert patch(service, "m", {"columns": columns}).status_code == 422, columns
     for member in ("min_count", "eviction"):
         document = problem(patch(service, "m", {"columns": {member: 0}}), 422, "invalid-body")
