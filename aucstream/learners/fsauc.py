@@ -340,7 +340,8 @@ class FSAUC(Learner):
     n1 : int, default=256
         >= 1. Rows of the first stage when n is None.
     delta : float, default=0.1
-        In (0, 1). Confidence of Lemma 1.
+        In (0, 1). Confidence of Lemma 1. With `eta_rule="halve"` it sets no step: it enters D alone, the bound of
+        alpha about its centre, which hardly ever binds, so that it usually changes nothing.
     eta_rule : {"halve", "lemma1", "lemma1_min"}, default="halve"
         Step of the next stage: half (anytime: 2^(-1/4) times); times sqrt(beta_k / beta_{k-1}) as printed,
         which is far too large in practice; the same, but never raised.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,16 +16,17 @@ from aucstream.metrics.base import (
     Labels,
     Meta,
     Roc,
+    check_weight,
     checked_window,
     curve,
     delong_error,
     drained,
-    interval_of,
     label_of,
     labels_array,
     score_of,
     scores_array,
 )
+from aucstream.metrics.intervals import area_interval
 from aucstream.metrics.stream import Stream
 from aucstream.metrics.window import Window
 
@@ -33,9 +34,12 @@ from aucstream.metrics.window import Window
 class Area(Exclusive):
     """All of `AUC` but for River's contract; it is described there."""
 
+    _NAME: ClassVar[str] = "AUC"  # in errors
+    _UPDATE: ClassVar[str] = "AUC.update"
+
     def __init__(self, window: int | None = None) -> None:
         self._gate = Gate()
-        self.window = None if window is None else checked_window("AUC", window)
+        self.window = None if window is None else checked_window(self._NAME, window)
         self._store: Window | Stream = Stream() if self.window is None else Window(self.window)
         self._buffer = self._store.buffer
         # Rows that wait: whole arrays, and then single ones, of which `_room` more may come.
@@ -56,16 +60,18 @@ class Area(Exclusive):
         y_pred : float, bool or dict
             The score; of a dict its attribute `score`, else the probability of True.
         w : float
-            Ignored.
+            Ignored, but for one that is no weight.
 
         Raises
         ------
         InvalidLabel, InvalidBlock
-            Neither class; a score that is not finite. Nothing is changed.
+            Neither class; a score that is not finite; a weight below 0 or not finite. Nothing is changed.
         """
+        if w != 1.0:
+            check_weight(self._UPDATE, w)
         # The comparisons keep the common types out of two calls; inf - inf is NaN, which is not 0.
         if type(y_pred) is not float or y_pred - y_pred != 0.0:
-            y_pred = score_of("AUC.update", y_pred)
+            y_pred = score_of(self._UPDATE, y_pred)
         rows = self._rows
         rows.append((int(y_true) if type(y_true) is bool else label_of(y_true), y_pred))
         self._changed = True
@@ -82,7 +88,7 @@ class Area(Exclusive):
         scores : array_like of float (n,)
             Finite.
         """
-        values = scores_array("AUC.update_many", scores)
+        values = scores_array(f"{self._NAME}.update_many", scores)
         signs = labels_array(labels, values.size)
         if values.size < self._buffer:
             self.extend(signs, values)
@@ -197,8 +203,9 @@ class Area(Exclusive):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return DeLong's (low, high), clipped to [0, 1]; NaN with fewer than two rows of either class.
 
-        Where every positive is above every negative (or below), the interval is that one point:
-        DeLong's variance is 0 there.
+        Where every positive is above every negative (or below, or ties with it) DeLong's variance is 0. There the
+        interval is the one of `intervals.area_interval`: from 0.025 ** (1 / n) to 1 at 95 %, n the rows of the rarer
+        class, which covers with that level whatever the scores. It is 0.16 to 1 for 2 rows of each class.
 
         Parameters
         ----------
@@ -210,7 +217,9 @@ class Area(Exclusive):
         (float, float)
             Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
-        return interval_of("AUC.interval", level, self.get(), self.standard_error())
+        store = self._flush()
+        rows = store.positives, store.examples - store.positives
+        return area_interval(f"{self._NAME}.interval", level, self.get(), self.standard_error(), *rows)
 
     def roc(self) -> Roc:
         """Return (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.
@@ -258,8 +267,8 @@ class Area(Exclusive):
         """
         window = meta.get("window", ...)
         if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
-            raise BadSnapshot("AUC", "a window: a whole number >= 1 or null", window, path="window")
+            raise BadSnapshot(cls._NAME, "a window: a whole number >= 1 or null", window, path="window")
         metric = cls(window)
-        metric._store.restore("AUC", arrays, dict(meta))
+        metric._store.restore(cls._NAME, arrays, dict(meta))
         metric._changed = True
         return metric

@@ -37,7 +37,25 @@ class AUC(Area, RankingMetric):
     never more than 270,336 a class (21.6 MB for both). Should a stream reach that (at the growth
     measured, not within 10^11 rows), memory is kept and `error_bound` rises instead.
     Rows are handed to compiled code together, 512 or 8,192 at a time, or when something is read; a
-    read changes nothing in what follows. Weights do not enter the AUC: `w` is accepted and ignored.
+    read changes nothing in what follows. Weights do not enter the AUC: `w` is checked and ignored, which
+    `works_with_weights` (False) says to River.
+
+    Coverage of the 95 % interval, normal scores of two classes, 2,000 samples each:
+
+    ====================  ========  =======  ========  =========
+    positives, negatives  AUC 0.8   AUC 0.9  AUC 0.99  AUC 0.999
+    ====================  ========  =======  ========  =========
+    2, 2                  1.000     0.999    1.000     1.000
+    5, 5                  0.934     0.998    1.000     1.000
+    10, 10                0.895     0.877    1.000     1.000
+    5, 100                0.840     0.771    0.887     1.000
+    20, 20                0.922     0.881    0.883     1.000
+    50, 50                0.938     0.929    0.830     1.000
+    20, 2000              0.915     0.875    0.709     0.623
+    200, 200              0.949     0.934    0.905     0.803
+    ====================  ========  =======  ========  =========
+
+    DeLong's interval is too narrow where a class has few rows or few pairs are ranked wrong.
 
     References
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from aucstream.block import sign_of, signs_of
 from aucstream.errors import BadSnapshot, InvalidBlock, InvalidParams
+from aucstream.metrics.intervals import normal_quantile
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.uint8]
@@ -99,11 +99,19 @@ def checked_window(where: str, window: object) -> int:
     return int(window)
 
 
+def check_weight(where: str, w: object) -> None:
+    """Raise InvalidBlock for what is no weight: below 0, not finite, no number."""
+    try:
+        weight = math.nan if isinstance(w, (str, bytes)) else float(w)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        weight = math.nan
+    if not 0.0 <= weight < math.inf:
+        raise InvalidBlock(where, "a finite weight >= 0", w, path="w")
+
+
 def interval_of(where: str, level: float, estimate: float, error: float, least: float = 0.0) -> tuple[float, float]:
     """Return the normal interval of a level about an estimate, cut at `least` and 1; NaN where there is no error."""
-    if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise InvalidParams(f"{where}.level", "a number in (0, 1)", level)
-    half = NormalDist().inv_cdf(0.5 + level / 2.0) * error
+    half = normal_quantile(where, level) * error
     if math.isnan(half):
         return math.nan, math.nan
     return max(least, estimate - half), min(1.0, estimate + half)

@@ -11,7 +11,7 @@ from aucstream.exclusive import Exclusive, Gate
 
 
 class RankingMetric(Exclusive, BinaryMetric):
-    """A River binary metric that ranks scores: takes scores, not labels; bigger is better."""
+    """A River binary metric of scores or probabilities: takes those, not labels; a row counts once, whatever its weight."""
 
     def __init__(self) -> None:
         self._gate = Gate()
@@ -29,6 +29,11 @@ class RankingMetric(Exclusive, BinaryMetric):
         """True."""
         return True
 
+    @property
+    def works_with_weights(self) -> bool:
+        """False: `update` takes a weight and leaves it out."""
+        return False
+
     def works_with(self, model: Any) -> bool:
         """Return whether `model` is a classifier or an anomaly detector.
 
@@ -43,7 +48,7 @@ class RankingMetric(Exclusive, BinaryMetric):
         return isinstance(model, (base.Classifier, base.AnomalyDetector, base.AnomalyFilter))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Refuse: `AUC(window=n)` forgets old rows by itself.
+        """Refuse: a metric with `window=n` forgets old rows by itself.
 
         Parameters
         ----------
@@ -55,4 +60,8 @@ class RankingMetric(Exclusive, BinaryMetric):
         NotImplementedError
             Always.
         """
-        raise NotImplementedError(f"{type(self).__name__}.revert: expected no call (the last n rows: AUC(window=n))")
+        name = type(self).__name__
+        raise NotImplementedError(f"{name}.revert: expected no call (the last n rows: {self._with_window()})")
+
+    def _with_window(self) -> str:
+        return f"{type(self).__name__ if hasattr(self, 'window') else 'AUC'}(window=n)"

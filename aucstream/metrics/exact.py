@@ -8,20 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aucstream.metrics.base import Roc, curve, delong_error, interval_of
+from aucstream.metrics.base import Roc, curve, delong_error
+from aucstream.metrics.intervals import area_interval
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class AreaEstimate:
-    """An AUC with its standard error; NaN where a class is missing (error: has one row)."""
+    """An AUC with its standard error; NaN where a class is missing (error: has one row).
+
+    Attributes
+    ----------
+    auc, standard_error : float
+    positives, negatives : int
+        Rows of each class.
+    """
 
     auc: float
     standard_error: float
+    positives: int = 0
+    negatives: int = 0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return (low, high) by DeLong's standard error, inside [0, 1].
+        """Return (low, high) as `AUC.interval`, inside [0, 1].
 
         Parameters
         ----------
@@ -33,7 +43,7 @@ class AreaEstimate:
         (float, float)
             Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
-        return interval_of("AreaEstimate", level, self.auc, self.standard_error)
+        return area_interval("AreaEstimate", level, self.auc, self.standard_error, self.positives, self.negatives)
 
 
 def area(signs: Floats, scores: Floats) -> AreaEstimate:
@@ -41,7 +51,7 @@ def area(signs: Floats, scores: Floats) -> AreaEstimate:
     positive = np.sort(scores[signs > 0])
     negative = np.sort(scores[signs <= 0])
     if not positive.size or not negative.size:
-        return AreaEstimate(math.nan, math.nan)
+        return AreaEstimate(math.nan, math.nan, positive.size, negative.size)
     # placements: the share of the other class below, ties one half
     below = np.searchsorted(negative, positive, "left") + np.searchsorted(negative, positive, "right")
     above = 2 * positive.size - (
@@ -54,7 +64,7 @@ def area(signs: Floats, scores: Floats) -> AreaEstimate:
         positive.size,
         negative.size,
     )
-    return AreaEstimate(auc, error)
+    return AreaEstimate(auc, error, positive.size, negative.size)
 
 
 def roc(signs: Floats, scores: Floats) -> Roc:

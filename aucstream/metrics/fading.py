@@ -17,10 +17,10 @@ from aucstream.metrics.base import (
     Labels,
     Meta,
     Roc,
+    check_weight,
     curve,
     delong_error,
     drained,
-    interval_of,
     label_of,
     labels_array,
     score_of,
@@ -28,6 +28,7 @@ from aucstream.metrics.base import (
     state_array,
 )
 from aucstream.metrics.contract import RankingMetric
+from aucstream.metrics.intervals import area_interval
 
 FORGOTTEN = 1e-9  # weight below which a row is dropped
 _BUFFER = 512  # rows taken one at a time before they go to the kernel together
@@ -96,13 +97,15 @@ class FadingAUC(RankingMetric):
         y_pred : float, dict or int
             A finite score, or what `predict_proba_one` returned.
         w : float
-            Ignored.
+            Ignored, but for one that is no weight.
 
         Raises
         ------
         InvalidLabel, InvalidBlock
             Nothing was added.
         """
+        if w != 1.0:
+            check_weight("FadingAUC.update", w)
         score = score_of("FadingAUC.update", y_pred)
         self._rows.append((label_of(y_true), score))
         if len(self._rows) >= _BUFFER:
@@ -226,6 +229,8 @@ class FadingAUC(RankingMetric):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an approximate (low, high), clipped to [0, 1]; NaN where there is no standard error.
 
+        Where the standard error is 0, that of `AUC.interval` with the effective numbers of rows.
+
         Parameters
         ----------
         level : float, default=0.95
@@ -236,7 +241,9 @@ class FadingAUC(RankingMetric):
         (float, float)
             Lower and upper end, within [0, 1]; NaN both until the metric is ready.
         """
-        return interval_of("FadingAUC.interval", level, self.get(), self.standard_error())
+        error = self.standard_error()
+        rows = self.effective_examples if error == 0.0 else (0.0, 0.0)
+        return area_interval("FadingAUC.interval", level, self.get(), error, *rows)
 
     def roc(self) -> Roc:
         """Return the weighted (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.

@@ -134,6 +134,11 @@ class Stream:
         """Return the variances of the placements of positives and of negatives."""
         return self._placements()[1:]
 
+    def steps(self) -> tuple[Floats, Floats, Floats]:
+        """Return (scores, estimated positives, estimated negatives) of all places, scores increasing."""
+        scores, _, p, n = self._points()
+        return scores, p / 2.0, n / 2.0
+
     def curve_points(self) -> tuple[Floats, Floats, Floats]:
         """Return (scores kept, estimated positives from each up to the next, the same of negatives)."""
         scores, places, p, n = self._points()

@@ -170,3 +170,15 @@ class TestCitizen:
 
     def test_rescaled(self, params: dict[str, Any]) -> None:
         agreement.check_rescaled(lambda: FSAUC(**params))
+
+
+def test_delta_sets_no_step_by_the_default_rule() -> None:
+    rng = np.random.default_rng(5)
+    y = rng.random(6000) < 0.3
+    x = rng.normal(size=(6000, 8)) + 0.7 * y[:, None]
+
+    def scores(**params: Any) -> np.ndarray:
+        return FSAUC(**params).partial_fit(x, y).decision_function(x)
+
+    assert np.array_equal(scores(delta=0.01), scores(delta=0.9))
+    assert not np.array_equal(scores(eta_rule="lemma1_min", delta=0.01), scores(eta_rule="lemma1_min", delta=0.9))
