@@ -1,4 +1,4 @@
-"""Files as streams of rows: svmlight, CSV, NDJSON, Parquet and Arrow; gzip, bzip2, zstandard.
+"""Files as streams of rows: svmlight, CSV, NDJSON, Parquet and Arrow; gzip, bzip2, xz, zstandard.
 
 `read` opens any of them. The readers behind it are `read_svmlight` (blocks), `read_csv`, `read_ndjson` and
 `read_arrow` (rows), each in the module of its format. Modules are imported when a file needs them.
@@ -8,13 +8,14 @@ May import `features` and below.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from aucstream.errors import InvalidParams
 from aucstream.io.rows import CHUNK_ROWS, Rows
-from aucstream.io.source import STDIN, PathLike, Source, kind_of, open_source, sniff
+from aucstream.io.source import STDIN, PathLike, Source, is_nameless, kind_of, open_source, sniff
 
 if TYPE_CHECKING:
     from aucstream.block import Block
@@ -60,7 +61,7 @@ class Reader:
 
     @property
     def label_words(self) -> tuple[str, ...]:
-        """Distinct labels of the first chunk, as they are written; tables only."""
+        """Distinct labels of the first chunk, as they are written; tables, and svmlight with `positive`."""
         return tuple(getattr(self._chunks, "label_words", ()))
 
     @property
@@ -102,6 +103,7 @@ def read(
     label: str | None = None,
     positive: str | None = None,
     delimiter: str | None = None,
+    zero_based: bool = False,
     format: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     labelled: bool = True,
@@ -112,12 +114,16 @@ def read(
     ----------
     path : str or path
         The extension names the format: `.svm` `.libsvm` `.svmlight` `.txt`, `.csv` `.tsv`,
-        `.ndjson` `.jsonl`, `.parquet`, `.arrow` `.feather` `.ipc`; then perhaps `.gz`, `.bz2`
-        or `.zst`. For `-` the first bytes do.
-    label, positive : str, optional
-        Tables (CSV, Parquet, Arrow) only: the label column, and the text of its positive cells.
+        `.ndjson` `.jsonl`, `.parquet`, `.arrow` `.feather` `.ipc`; then perhaps `.gz`, `.bz2`, `.xz`
+        or `.zst`. The first bytes do for `-`, for `.txt` and for names without such an extension.
+    label : str, optional
+        Tables (CSV, Parquet, Arrow) only: the label column.
+    positive : str, optional
+        Tables and svmlight: the text, or the number, of a positive label; any other is negative.
     delimiter : str, optional
         CSV only.
+    zero_based : bool, default=False
+        svmlight only: whether the file counts columns from 0.
     format : str, optional
         "svmlight", "csv", "ndjson", "parquet" or "arrow", whatever the extension.
     chunk_rows : int, default=8192
@@ -139,17 +145,20 @@ def read(
     """
     if chunk_rows < 1:
         raise InvalidParams("chunk_rows", "a whole number >= 1", chunk_rows)
-    kind = kind_of(path, format) if path != STDIN or format is not None else None
+    kind = None if format is None and is_nameless(path) else kind_of(path, format)
     source = open_source(path)
     try:
-        kind = kind or sniff(source)
-        _check_options(kind, label=label, positive=positive, delimiter=delimiter)
+        kind = kind or _sniffed(source, path)
+        _check_options(
+            kind, label=label, positive=positive, delimiter=delimiter, zero_based=True if zero_based else None
+        )
         chunks, delimiter = _chunks(
             source,
             kind,
             label=label,
             positive=positive,
             delimiter=delimiter,
+            zero_based=zero_based,
             chunk_rows=chunk_rows,
             labelled=labelled,
         )
@@ -159,8 +168,18 @@ def read(
     return Reader(source, kind, chunks, delimiter)
 
 
-def _check_options(kind: str, **options: str | None) -> None:
+def _sniffed(source: Source, path: PathLike) -> str:
+    try:
+        return sniff(source)
+    except InvalidParams:
+        if os.fspath(path) != STDIN:
+            kind_of(path)  # says which names are known
+        raise
+
+
+def _check_options(kind: str, **options: object) -> None:
     takes = {"csv": ("label", "positive", "delimiter"), "parquet": ("label", "positive")}
+    takes["svmlight"] = ("positive", "zero_based")
     takes["arrow"] = takes["parquet"]
     for name, value in options.items():
         if value is not None and name not in takes.get(kind, ()):
@@ -174,13 +193,17 @@ def _chunks(
     label: str | None,
     positive: str | None,
     delimiter: str | None,
+    zero_based: bool,
     chunk_rows: int,
     labelled: bool,
 ) -> tuple[Iterator[Block | Rows], str | None]:
     if kind == "svmlight":
         from aucstream.io.svmlight import read_svmlight
 
-        return read_svmlight(source, chunk_rows=chunk_rows, labelled=labelled), None
+        blocks = read_svmlight(
+            source, chunk_rows=chunk_rows, zero_based=zero_based, positive=positive, labelled=labelled
+        )
+        return blocks, None
     if kind == "ndjson":
         from aucstream.io.ndjson import read_ndjson
 

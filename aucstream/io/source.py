@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
+import lzma
 import os
 import re
 import sys
@@ -30,10 +32,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet",),
     "arrow": (".arrow", ".feather", ".ipc"),
 }
-COMPRESSIONS: dict[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstandard"}
+COMPRESSIONS: dict[str, str] = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstandard"}
 _MAGIC = (
     (re.compile(rb"\x1f\x8b"), "gzip"),
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstandard"),
 )
 _SVMLIGHT_LINE = re.compile(rb"[+-]?[0-9.eE+-]+(?:[ \t]+(?:qid|[0-9]+):\S+)*[ \t]*(?:#.*)?\r?\n?")
@@ -52,17 +55,26 @@ class _Decompressor(Protocol):
 
 
 # New decompressor, and how many compressed bytes to hand it at once: one call may inflate them
-# some thousand times (gzip) or more (bzip2, zstandard), and the result has to fit in memory.
+# some thousand times (gzip) or more (bzip2, xz, zstandard), and the result has to fit in memory.
 _DECOMPRESSORS: dict[str, tuple[Callable[[], _Decompressor], int]] = {
     "gzip": (lambda: cast("_Decompressor", zlib.decompressobj(wbits=31)), 1 << 14),
     "bzip2": (lambda: cast("_Decompressor", bz2.BZ2Decompressor()), 1 << 10),
+    "xz": (lambda: cast("_Decompressor", lzma.LZMADecompressor(lzma.FORMAT_XZ)), 1 << 10),
     "zstandard": (lambda: cast("_Decompressor", zstandard.ZstdDecompressor().decompressobj()), 1 << 10),
 }
-_DAMAGE = (OSError, EOFError, ValueError, zlib.error, zstandard.ZstdError)
+_DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_PADDED = ("gzip", "xz")  # zero bytes may stand between and behind the parts
+# Text in 16 or 32 bits a character, by its byte order mark; without one by the zeros beside ASCII.
+_WIDE = (
+    (re.compile(rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff"), "utf-32"),
+    (re.compile(rb"\xff\xfe|\xfe\xff"), "utf-16"),
+    (re.compile(rb"[^\x00]\x00[^\x00]\x00"), "utf-16-le"),
+    (re.compile(rb"\x00[^\x00]\x00[^\x00]"), "utf-16-be"),
+)
 
 
 class Source(io.RawIOBase):
-    """A readable stream of decompressed bytes that knows its name and how far it is.
+    """A readable stream of decompressed bytes that knows its name and how far it is. Text in UTF-16 or UTF-32 is UTF-8.
 
     Parameters
     ----------
@@ -73,7 +85,7 @@ class Source(io.RawIOBase):
     bytes_total : int or None
         Size of the (compressed) file; None where it is unknown.
     compression : str, optional
-        "gzip", "bzip2" or "zstandard"; by default told from the first bytes.
+        "gzip", "bzip2", "xz" or "zstandard"; by default told from the first bytes.
 
     Attributes
     ----------
@@ -107,14 +119,15 @@ class Source(io.RawIOBase):
         self._lines = 0
         self._ready = memoryview(b"")
         self._packed = b""
+        self._wide = b""
         self._at = 0
         if compression is None:
             while len(self._packed) < 10 and (more := self._take(HEAD_BYTES)):
                 self._packed += more
             compression = next((kind for magic, kind in _MAGIC if magic.match(self._packed)), None)
-            if compression is None:
-                self._ready, self._packed = memoryview(self._packed), b""
         self.compression = compression
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._began = False
         self._step = READ_BYTES
         self._inflater: _Decompressor | None = None
         self._members = 0
@@ -147,7 +160,8 @@ class Source(io.RawIOBase):
         while b"\n" not in first and len(first) < HEAD_BYTES and (more := self._more(HEAD_BYTES)):
             first += more
         self._ready = memoryview(first)
-        return first[: first.find(b"\n") + 1 or HEAD_BYTES]
+        end = first.find(b"\n") if b"\n" in first else first.find(b"\r")
+        return first[: end + 1 or HEAD_BYTES]
 
     def seekable_raw(self) -> IO[bytes] | None:
         """Return the plain file, set back to its start; None where it is compressed or a pipe."""
@@ -171,27 +185,58 @@ class Source(io.RawIOBase):
         return cast("bytes", data)
 
     def _more(self, n: int) -> bytes:
+        if not self._began:
+            return self._begin(n)
+        if self._decoder is None:
+            return self._inflated(n)
+        while True:
+            data = self._inflated(n)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                raise self._damaged(f"{error.encoding} text", error.reason) from error
+            if text or not data:
+                return text.encode("utf-8", "surrogatepass")
+
+    def _begin(self, n: int) -> bytes:
+        """Return the first bytes: they tell how text is encoded."""
+        self._began = True
+        first = b""
+        while len(first) < 4 and (more := self._inflated(n)):
+            first += more
+        encoding = next((name for mark, name in _WIDE if mark.match(first)), None)
+        if encoding is None:
+            return first
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._wide = first
+        return self._more(n)
+
+    def _inflated(self, n: int) -> bytes:
+        if self._wide:
+            data, self._wide = self._wide, b""
+            return data
         if self.compression is None:
-            return self._take(n)
+            data, self._packed = self._packed, b""
+            return data or self._take(n)
         while True:
             if self._at == len(self._packed):
                 self._packed, self._at = self._take(READ_BYTES), 0
             step = self._packed[self._at : self._at + self._step]
             if not step:
                 if self._inflater is not None:
-                    raise self._damaged("it ends too early")
+                    raise self._damaged(f"{self.compression} data", "it ends too early")
                 return b""
             self._at += len(step)
             if self._inflater is None:
-                if self._members and self.compression == "gzip":
-                    step = step.lstrip(b"\0")  # zero bytes may pad the end, as on tapes
+                if self._members and self.compression in _PADDED:
+                    step = step.lstrip(b"\0")
                     if not step:
                         continue
                 self._inflater = self._new()
             try:
                 data = self._inflater.decompress(step)
             except _DAMAGE as error:
-                raise self._damaged(str(error)) from error
+                raise self._damaged(f"{self.compression} data", str(error)) from error
             if self._inflater.eof:  # compressed files may be laid end to end
                 self._at -= len(self._inflater.unused_data)
                 self._inflater = None
@@ -200,19 +245,14 @@ class Source(io.RawIOBase):
                 self._lines += line_feeds(data)
                 return data
 
-    def _damaged(self, reason: str) -> BadRow:
-        return BadRow(
-            self.name,
-            self._lines + 1,
-            "",
-            f"whole {self.compression} data; it is cut or damaged from here ({reason})",
-        )
+    def _damaged(self, what: str, reason: str) -> BadRow:
+        return BadRow(self.name, self._lines + 1, "", f"whole {what}; it is cut or damaged from here ({reason})")
 
 
 def open_source(path: PathLike) -> Source:
     """Open a file, or standard input for `-`, and decompress it while it is read.
 
-    `.gz`, `.bz2` and `.zst` are told by name; whatever has another name, and standard
+    `.gz`, `.bz2`, `.xz` and `.zst` are told by name; whatever has another name, and standard
     input, by its first bytes.
 
     Parameters
@@ -257,7 +297,7 @@ def kind_of(path: PathLike, format: str | None = None) -> str:
     Parameters
     ----------
     path : str or path
-        Its extension decides; `.gz`, `.bz2` and `.zst` are taken off first.
+        Its extension decides; `.gz`, `.bz2`, `.xz` and `.zst` are taken off first.
     format : str, optional
         Wins over the extension.
 
@@ -290,6 +330,16 @@ def kind_of(path: PathLike, format: str | None = None) -> str:
     )
 
 
+def is_nameless(path: PathLike) -> bool:
+    """Return whether the first bytes say what a file is, not its name: `-`, `.txt`, or an extension that says nothing."""
+    name = os.fspath(path)
+    stem = PurePath(name.lower())
+    if stem.suffix in COMPRESSIONS:
+        stem = stem.with_suffix("")
+    suffixes = {suffix for known in KINDS.values() for suffix in known} - {".txt"}
+    return name == STDIN or stem.suffix not in suffixes
+
+
 def sniff(source: Source) -> str:
     """Return the format that the first bytes show, without consuming them.
 
@@ -308,7 +358,7 @@ def sniff(source: Source) -> str:
         return "ndjson"
     if line.startswith(b"#") or _SVMLIGHT_LINE.fullmatch(line):
         return "svmlight"
-    if any(mark in line for mark in (b",", b";", b"\t")):
+    if any(mark in line for mark in (b",", b";", b"\t", b"|")):
         return "csv"
     raise InvalidParams(source.name, f"a format ({', '.join(KINDS)}), or data that shows it at once", line)
 
@@ -321,12 +371,20 @@ def line_feeds(piece: bytes) -> int:
 
 
 def whole_lines(source: Source) -> Iterator[bytes]:
-    """Yield the text in pieces of whole lines, about 1 MiB each; the last line gets its line feed."""
+    """Yield the text in pieces of whole lines, about 1 MiB each; the last line gets its line feed.
+
+    Where the first piece has carriage returns alone, these end the lines.
+    """
     parts: list[bytes] = []
     size = 0
     lines = 0
     first = True
+    returns: bool | None = None
     while data := source.piece():
+        if returns is None:
+            returns = b"\n" not in data and b"\r" in data[:-1]
+        if returns:
+            data = data.replace(b"\r", b"\n")
         cut = data.rfind(b"\n") + 1
         if cut:
             piece = b"".join([*parts, memoryview(data)[:cut]])

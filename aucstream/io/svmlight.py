@@ -10,14 +10,15 @@ from typing import IO
 import numpy as np
 
 from aucstream.block import NEGATIVE, POSITIVE, Block, Floats, Form, Ints
-from aucstream.errors import BadRow
+from aucstream.errors import BadRow, InvalidParams
 from aucstream.io.rows import CHUNK_ROWS
 from aucstream.io.source import PathLike, Source, as_source, line_feeds, whole_lines
 from aucstream.kernels.text import parse
 
 FIRST_ROOM = 1 << 17  # entries; doubled when a chunk has more
 FIRST_LATE = 1 << 10
-EXPECTED_LABEL = "a label: negative (0, -1) or positive (1)"
+EXPECTED_LABEL = "a label: negative (0, -1) or positive (1), or positive=VALUE that names the class"
+MOST_LABELS = 1000  # distinct ones that are remembered
 EXPECTED_VALUE = "a finite number"
 _LABELS = {0.0: NEGATIVE, -1.0: NEGATIVE, 1.0: POSITIVE}
 _parse: Callable[..., int] = parse.parse_svmlight
@@ -29,8 +30,9 @@ def read_svmlight(
     *,
     chunk_rows: int = CHUNK_ROWS,
     zero_based: bool = False,
+    positive: str | None = None,
     labelled: bool = True,
-) -> Iterator[Block]:
+) -> SvmlightReader:
     """Read an svmlight / libsvm file in blocks of rows.
 
     Comments after `#` and `qid:` entries are passed over, as are blank lines; explicit zeros are
@@ -44,24 +46,63 @@ def read_svmlight(
         Rows in a block.
     zero_based : bool
         Whether the file counts columns from 0; by default from 1. Blocks count from 0.
+    positive : str, optional
+        The number that labels positive rows; rows with another one are negative.
     labelled : bool
         False: rows are only scored; labels are passed over or absent, `y` and `weights` are empty.
 
-    Yields
-    ------
-    Block
-        CSR, weights 1. `width` is the largest column so far plus 1; it never falls.
+    Returns
+    -------
+    SvmlightReader
+        An iterator of Block: CSR, weights 1. `width` is the largest column so far plus 1; it never falls.
 
     Raises
     ------
+    InvalidParams
+        `positive` is no number.
     BadRow
         Naming file, line, column (as the file counts) and value; the rows before it in the same
         block are not yielded.
     """
-    return _blocks(as_source(source), chunk_rows, 0 if zero_based else 1, labelled)
+    number = None
+    if positive is not None and labelled:
+        try:
+            number = float(positive)
+        except ValueError as error:
+            raise InvalidParams("positive", "a number: labels of svmlight are numbers", positive) from error
+    return SvmlightReader(as_source(source), chunk_rows, 0 if zero_based else 1, number, labelled)
 
 
-def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Iterator[Block]:
+class SvmlightReader:
+    """Iterates over blocks of an svmlight file; made by `read_svmlight`."""
+
+    def __init__(self, source: Source, chunk_rows: int, base: int, positive: float | None, labelled: bool) -> None:
+        self._labels: dict[float, None] = {}
+        self._blocks = _blocks(source, chunk_rows, base, positive, labelled, self._labels)
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        return next(self._blocks)
+
+    @property
+    def label_words(self) -> tuple[str, ...]:
+        """Distinct labels so far, where `positive` names one of them."""
+        return tuple(f"{label:g}" for label in self._labels)
+
+
+def _signs(labels: Floats, positive: float, seen: dict[float, None]) -> Floats:
+    """Return labels as +1 and -1; note distinct ones."""
+    if len(seen) < MOST_LABELS:
+        seen.update(dict.fromkeys(np.unique(labels).tolist()))
+    return np.where(labels == positive, POSITIVE, NEGATIVE)
+
+
+def _blocks(
+    source: Source, chunk_rows: int, base: int, positive: float | None, labelled: bool, seen: dict[float, None]
+) -> Iterator[Block]:
+    first = parse.NO_LABELS if not labelled else parse.SIGNS if positive is None else parse.LABELS
     late = np.empty((FIRST_LATE, 3), dtype=np.int64)
     state = np.zeros(6, dtype=np.int64)
     room = FIRST_ROOM
@@ -78,7 +119,7 @@ def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Itera
             indptr[: rows + 1],
             indices[:nnz],
             values[:nnz],
-            y[:rows] if labelled else np.empty(0),
+            np.empty(0) if not labelled else y[:rows] if positive is None else _signs(y[:rows], positive, seen),
             np.ones(rows) if labelled else np.empty(0),
             int(state[parse.WIDTH]),
             Form.CSR,
@@ -90,12 +131,14 @@ def _blocks(source: Source, chunk_rows: int, base: int, labelled: bool) -> Itera
         data = np.frombuffer(piece, dtype=np.uint8)
         state[parse.POSITION] = 0
         while state[parse.POSITION] < data.size:
-            outcome = _parse(data, state, indptr, indices, values, y, late, base, chunk_rows, labelled)
+            outcome = _parse(data, state, indptr, indices, values, y, late, base, chunk_rows, first)
             for slot, start, end in late[: state[parse.LATE_TOKENS]].tolist():
                 value = float(piece[start:end])
                 if slot >= 0 and math.isfinite(value):
                     values[slot] = value
-                elif slot < 0 and value in _LABELS:
+                elif slot < 0 and positive is not None and math.isfinite(value):
+                    y[-1 - slot] = value
+                elif slot < 0 and positive is None and value in _LABELS:
                     y[-1 - slot] = _LABELS[value]
                 else:
                     raise _bad_row(source.name, lines, piece, start, base, slot < 0)

@@ -34,6 +34,9 @@ POSITION, ROW, ENTRY, WIDTH, LATE_TOKENS, TOKEN = range(6)
 # outcomes of `parse_svmlight`
 DONE, NEED_ROOM, BAD_LABEL, BAD_TOKEN, BAD_INDEX, BAD_ORDER, BAD_VALUE = range(7)
 
+# what stands at the start of a line, for `parse_svmlight`
+NO_LABELS, SIGNS, LABELS = range(3)
+
 # outcomes of `number`
 NUMBER, LATE, NO_NUMBER = range(3)
 
@@ -256,7 +259,8 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
     late (room, 3): slot (an entry, or -1 - row for a label), start and end of tokens left to `float`.
     **Written**: state (layout above), indptr, indices, values, y, late. On NEED_ROOM the state stands at
     the start of a line; call again with longer arrays. On BAD_* state[TOKEN] is the start of the token.
-    `base` is the number of the first column in the file, 0 or 1.
+    `base` is the number of the first column in the file, 0 or 1. `labelled`: NO_LABELS, SIGNS, or LABELS, where y holds
+    the labels as they are written.
     """
     p = state[POSITION]
     row = state[ROW]
@@ -272,7 +276,7 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
         has_row = data[p] != 10 and data[p] != 35
         if has_row:
             token = p
-            if labelled:
+            if labelled != NO_LABELS:
                 kind, label, p = number(data, p)
                 if kind == NO_NUMBER or not ends(data[p]):
                     outcome = BAD_LABEL
@@ -282,6 +286,8 @@ def parse_svmlight(data, state, indptr, indices, values, y, late, base, max_rows
                     else:
                         late[n_late, 0], late[n_late, 1], late[n_late, 2] = -1 - row, token, p
                         n_late += 1
+                elif labelled == LABELS:
+                    y[row] = label
                 elif label == 1.0:
                     y[row] = 1.0
                 elif label == 0.0 or label == -1.0:

@@ -11,6 +11,7 @@ import numpy as np
 from aucstream.errors import AucstreamError
 from aucstream.io.json_rows import JsonRows, PlainRows
 from aucstream_service.bodies.bodies import Call, RowLimits, checked_row, learn_body, predict_body
+from aucstream_service.http.request_context import BOM
 from aucstream_service.journal.row_batch import Line, RowBatch
 
 STEP_ROWS = 256  # rows that are decoded or scored one by one before the loop looks elsewhere: about a millisecond
@@ -45,6 +46,7 @@ class LineReader:
         self._reader = JsonRows()
         self._rest = b""
         self._number = 0  # lines so far
+        self._began = False  # whether the first line has come
         self._dropping = False
         self._passing = 0 if accepts else 1 << 62  # lines that are not looked at
 
@@ -52,6 +54,8 @@ class LineReader:
         """Yield the lines that end in this part, in order: some as (line number from 1, line), some as a matrix."""
         end = part.rfind(b"\n") + 1
         data = b"".join((self._rest, memoryview(part)[:end])) if end else b""
+        if data and not self._began:
+            self._began, data = True, data.removeprefix(BOM)
         self._rest = part[end:] if end else self._rest + part
         items: list[Line] = []
         at = 0

@@ -33,7 +33,7 @@ from aucstream_service.calls.learn_many import LearnMany
 from aucstream_service.calls.predict_many import PredictMany
 from aucstream_service.calls.scores import contributions, judge_known, non_finite_score, scores_of
 from aucstream_service.http.admission import require
-from aucstream_service.http.request_context import JSON, SMALL, RequestContext
+from aucstream_service.http.request_context import BOM, JSON, SMALL, RequestContext
 from aucstream_service.journal.commands import KeepOutcome, Kind, Mode
 from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.models.host import ModelHost
@@ -103,6 +103,8 @@ class HotCalls:
 
     def begun(self, call: OneCall, context: RequestContext, model: Model, data: bytes) -> Answer | Pending:
         """Call, or where a thread is at work on the model, have that done as soon as it is not."""
+        if data[:3] == BOM:  # of a body that came without ASGI
+            data = data[3:]
         return (
             self._later(partial(self._when_free, call, context, model, data))
             if model.away

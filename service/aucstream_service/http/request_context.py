@@ -26,12 +26,16 @@ from aucstream_service.storage.api_keys import Key, Role
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+JSONL = b"application/jsonl"  # another name of it
 MERGE_PATCH = b"application/merge-patch+json"
 ARROW = b"application/vnd.apache.arrow.stream"
 SNAPSHOT = b"application/octet-stream"
 SAFETENSORS = b"application/vnd.safetensors"
 
 Header = tuple[bytes, bytes]
+
+BOM = b"\xef\xbb\xbf"  # may stand before a text
+BINARY = (ARROW, SNAPSHOT, SAFETENSORS)
 
 READING = frozenset({"GET", "HEAD"})
 CLOSE: Header = (b"connection", b"close")
@@ -149,7 +153,7 @@ class RequestContext:
             elif name == b"host":
                 self.hosts.append(value)
             elif name == b"content-encoding":
-                self.content_encoding = value
+                self.content_encoding = None if value.strip().lower() == b"identity" else value
             elif name == b"authorization":
                 self.authorization = value
             elif name == b"x-api-key":
@@ -231,6 +235,8 @@ class RequestContext:
             raise UnsupportedMedia("Content-Type", f"{names}, the header is missing", headers={"Accept": names})
         kind, _, parameters = self.content_type.partition(b";")
         kind = kind.strip().lower()
+        if kind == JSONL and NDJSON in accepted:
+            kind = NDJSON
         charset = parameters.strip().lower().removeprefix(b"charset=").strip(b'"')
         if kind in accepted and (not parameters.strip() or charset in (b"utf-8", b"utf8", b"us-ascii")):
             return kind
@@ -245,7 +251,7 @@ class RequestContext:
     def _inflates(self) -> bool:
         assert self.content_encoding is not None
         encoding = self.content_encoding.strip().lower()
-        return self.reading.inflate and (encoding in ENCODINGS or encoding == b"identity")
+        return self.reading.inflate and encoding in ENCODINGS
 
     async def body(self, limit: int, *, hurry: bool = True) -> bytes:
         """Return the whole body, or raise BodyTooLarge as soon as it is known to be over the limit.
@@ -260,7 +266,7 @@ class RequestContext:
                 self.bytes_in = len(whole)
                 if len(whole) > UNCOUNTED:
                     self._hold(len(whole))
-                return whole
+                return self._unmarked(whole)
         loop = asyncio.get_running_loop()
         began = loop.time()
         parts: list[bytes] = []
@@ -275,11 +281,17 @@ class RequestContext:
                 if loop.time() - began > self.reading.seconds + size / SLOWEST:
                     raise late()
             parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._unmarked(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _unmarked(self, body: bytes) -> bytes:
+        """Return a body without the byte order mark of a text."""
+        if body[:3] != BOM or (self.content_type or b"").partition(b";")[0].strip().lower() in BINARY:
+            return body
+        return body[3:]
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes, of any length, inflated if need be."""
-        if self.content_encoding is None or self.content_encoding.strip().lower() == b"identity":
+        if self.content_encoding is None:
             async for part in self._raw():
                 yield part
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import subprocess
 import sys
 import types
@@ -22,6 +23,7 @@ TEXT = b"".join(b"%d 1:%d 7:0.5\n" % (i % 2, i) for i in range(60_000))
 PACK: dict[str, Any] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
+    ".xz": lzma.compress,
     ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
 
@@ -148,7 +150,7 @@ def test_the_extension_names_the_format(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "a.gz", "-"])
 def test_an_unknown_extension_lists_what_is_known(name: str) -> None:
-    with pytest.raises(InvalidParams, match=r"svmlight \.svm .*ndjson \.ndjson \.jsonl.*\.gz \.bz2 \.zst"):
+    with pytest.raises(InvalidParams, match=r"svmlight \.svm .*ndjson \.ndjson \.jsonl.*\.gz \.bz2 \.xz \.zst"):
         kind_of(name)
 
 
@@ -242,7 +244,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("a.svm", "label"), ("a.svm", "positive"), ("a.ndjson", "label"), ("a.ndjson", "delimiter")],
+    [
+        ("a.svm", "label"),
+        ("a.svm", "delimiter"),
+        ("a.csv", "zero_based"),
+        ("a.ndjson", "label"),
+        ("a.ndjson", "delimiter"),
+    ],
 )
 def test_an_option_that_a_format_does_not_have_is_refused(tmp_path: Path, name: str, option: str) -> None:
     path = tmp_path / name
@@ -254,3 +262,62 @@ def test_an_option_that_a_format_does_not_have_is_refused(tmp_path: Path, name: 
 def test_a_chunk_has_at_least_one_row() -> None:
     with pytest.raises(InvalidParams, match="chunk_rows"):
         read("a.svm", chunk_rows=0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_wide_text_is_read(tmp_path: Path, encoding: str, suffix: str) -> None:
+    text = "naïve;y\n1;0\n2;1\n" + "".join(f"{i};{i % 2}\n" for i in range(50_000))
+    path = tmp_path / f"a.csv{suffix}"
+    path.write_bytes(gzip.compress(text.encode(encoding)) if suffix else text.encode(encoding))
+    reader = read(path, label="y")
+    assert reader.columns == ("naïve", "y")
+    assert sum(len(chunk) for chunk in reader) == 50_002
+
+
+def test_wide_text_that_is_cut_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.svm"
+    path.write_bytes(TEXT.decode().encode("utf-16")[:-1])
+    with pytest.raises(BadRow, match="whole utf-16-le text; it is cut or damaged"):
+        list(read(path))
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_lines_may_end_in_returns(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(end.join(["a,y", "1,0", '"2",1', ""]).encode())
+    (chunk,) = read(path, label="y")
+    assert list(chunk.features) == [{"a": 1.0}, {"a": 2.0}]
+    assert chunk.lines.tolist() == [2, 3]
+    path.write_bytes(end.join(["a,y", "1,0", "2,x", ""]).encode())
+    with pytest.raises(BadRow, match="line 3"):
+        list(read(path, label="y"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a9a", b"+1 3:1\n-1 4:1\n", "svmlight"),
+        ("a9a.t", b"+1 3:1\n", "svmlight"),
+        ("a9a.t.xz", lzma.compress(b"+1 3:1\n"), "svmlight"),
+        ("rows.txt", b"a,y\n1,0\n", "csv"),
+        ("rows.txt", b"a|y\n1|0\n", "csv"),
+        ("rows.txt", b"1 1:2\n", "svmlight"),
+        ("part-00000", b'{"features": {"a": 1}, "label": 0}\n', "ndjson"),
+    ],
+)
+def test_a_name_that_says_nothing_leaves_it_to_the_first_bytes(
+    tmp_path: Path, name: str, data: bytes, kind: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with read(path, label="y" if kind == "csv" else None, delimiter="|" if b"|" in data else None) as reader:
+        assert reader.format == kind
+        assert sum(map(len, reader)) >= 1
+
+
+def test_what_neither_name_nor_bytes_tell_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(b"PK\x03\x04rest")
+    with pytest.raises(InvalidParams, match=r"a format .*svmlight \.svm"):
+        read(path)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from aucstream.block import Block, Form
-from aucstream.errors import BadRow
+from aucstream.errors import BadRow, InvalidParams
 from aucstream.io import read
 from aucstream.io import svmlight as module
 from aucstream.io.svmlight import read_svmlight
@@ -216,3 +216,25 @@ def test_many_decimals_are_rounded_as_float_does() -> None:
 
 def test_one_compilation_serves_every_source() -> None:
     assert len(getattr(parse.parse_svmlight, "signatures", [])) <= 1
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 3, 100])
+def test_positive_names_one_of_many_labels(chunk_rows: int) -> None:
+    data = b"1 1:1\n2 1:2\n4 1:3\n2.0 1:4\n-7.25e1 1:5\n 2 # nothing\n"
+    reader = read_svmlight(io.BytesIO(data), positive="2", chunk_rows=chunk_rows)
+    y = np.concatenate([block.y for block in reader])
+    assert y.tolist() == [-1, 1, -1, 1, -1, 1]
+    assert set(reader.label_words) == {"1", "2", "4", "-72.5"}
+    late = f"{2**60 + 1}.{'0' * 30}1"
+    (block,) = read_svmlight(io.BytesIO(f"{late} 1:1\n3 1:1\n".encode()), positive=late)
+    assert block.y.tolist() == [1, -1]
+
+
+def test_a_label_beside_the_two_says_how_to_name_the_positive_one() -> None:
+    with pytest.raises(BadRow, match=r"positive=VALUE that names the class, got '2'"):
+        blocks(b"1 1:1\n2 1:1\n")
+    with pytest.raises(InvalidParams, match="positive: expected a number"):
+        read_svmlight(io.BytesIO(b""), positive="yes")
+    for bad in (b"x 1:1\n", b"nan 1:1\n", b"inf 1:1\n", b"1e999 1:1\n"):
+        with pytest.raises(BadRow, match="label"):
+            list(read_svmlight(io.BytesIO(bad), positive="1"))

@@ -277,7 +277,6 @@ def test_a_line_over_the_limit(service: Running, model: str) -> None:
         {"Content-Type": "application/json; charset=latin-1"},
         {"Content-Type": "application/problem+json"},
         {**JSON, "Content-Encoding": "gzip"},
-        {**JSON, "Content-Encoding": "identity"},
         {**NDJSON, "Content-Encoding": "zstd"},
     ],
 )
@@ -292,6 +291,42 @@ def test_another_content_type_is_refused_with_what_is_accepted(  # S17
             assert ("application/x-ndjson" in document["detail"]) == call.endswith("-many")
     problem(service.raw(f"/v1/models/{model}", b"{}", headers, "PUT"), 415, "unsupported-media-type")
     assert service.describe(model)["seq"] == 0
+
+
+BOM = b"\xef\xbb\xbf"
+
+
+def test_a_mark_before_a_text_and_the_encoding_identity_change_nothing(service: Running, model: str) -> None:
+    row, identity = b'{"features":{"a":1},"label":1}', {"Content-Encoding": "identity"}
+    kinds = ({}, identity, {**identity, "Content-Encoding": "Identity"})
+    for number, more in enumerate(kinds):
+        for body in (row, BOM + row):
+            assert service.raw(f"/v1/models/{model}/learn-one", body, {**JSON, **more}).status_code == 200
+            assert service.raw(f"/v1/models/{model}/learn-many", b"[" + row + b"]", {**JSON, **more}).status_code == 200
+        assert service.describe(model)["examples"] == 4 * (number + 1)
+    assert service.raw("/v1/models/marked", BOM + b"{}", {**JSON, **identity}, "PUT").status_code == 201
+    patch = {"Content-Type": "application/merge-patch+json"}
+    text = BOM + b'{"evaluation":{"window":50}}'
+    assert service.raw("/v1/models/marked", text, patch, "PATCH").json()["spec"]["evaluation"]["window"] == 50
+    assert service.raw("/v1/models/marked/learn-many", BOM + b"[" + row + b"]", JSON).json()["accepted"] == 1
+    for body in (row, BOM + row):
+        service.raw("/v1/models/marked/learn-one", body, JSON)
+    events = service.raw("/v1/models/marked/export?what=events", None, {}, "GET").text.splitlines()
+    rows = [event["features"] for event in map(json.loads, events) if "features" in event]
+    assert rows == [{"a": 1}] * 3
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/jsonl", "Application/JSONL; charset=utf-8"])
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 40])
+def test_lines_have_two_names_and_may_begin_with_a_mark(service: Running, model: str, kind: str, cut: int) -> None:
+    rows = b"".join(b'{"features":{"a":%d},"label":%d}\n' % (i, i % 2) for i in range(20))
+    for before in (b"", BOM):
+        body = before + rows
+        parts = iter([body[:cut], body[cut:]]) if cut else body
+        answer = service.raw(f"/v1/models/{model}/learn-many", parts, {"Content-Type": kind}).json()
+        assert (answer["accepted"], answer["rejected"]) == (20, 0)
+    inside = service.raw(f"/v1/models/{model}/learn-many", rows + BOM + rows, {"Content-Type": kind}).json()
+    assert inside["errors"][0]["line"] == 21
 
 
 def test_usual_spellings_of_json_are_accepted(service: Running, model: str) -> None:
