@@ -77,11 +77,11 @@ class Running(Calls):
         self.data_dir = data_dir
         self.port = flags.pop("port", 0) or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.log_path: Path = flags.pop("log_path", None) or data_dir.with_suffix(f".{self.port}.log")
         told: list[str] = []
         for name, value in {"port": self.port, "data_dir": data_dir, "drain_seconds": 0, **flags}.items():
             flag = "--" + name.replace("_", "-")
             told += [flag] if value is True else [flag, str(value)]
-        self.log_path = data_dir.with_suffix(f".{self.port}.log")
         self._log = self.log_path.open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "aucstream_service.ops.main", *told],

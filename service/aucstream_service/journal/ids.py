@@ -44,7 +44,7 @@ class Ids:
         self._db = db
 
     def start(self, model: int, seq: int) -> Iterator[None]:
-        """Check and count what is there; later ids (of a weaker level of durability) are forgotten.
+        """Check and count what is there, without ids after `seq`.
 
         In steps, so that others may have the loop: a million take seconds.
 
@@ -52,13 +52,12 @@ class Ids:
         ------
         RowsDamaged
         """
-        self._db.execute("DELETE FROM ids WHERE model = ? AND seq > ?", (model, seq))
         counts = []
-        for table in ("ids", "pending"):
+        for table, condition in (("ids", f"AND seq <= {seq:d}"), ("pending", "")):
             columns = ", ".join(checksums.COVERED[table])
             count = 0
             for *values, checksum in self._db.execute(
-                f"SELECT {columns}, checksum FROM {table} WHERE model = ?", (model,)
+                f"SELECT {columns}, checksum FROM {table} WHERE model = ? {condition}", (model,)
             ):
                 if checksums.of_row(tuple(values)) != checksum:
                     raise RowsDamaged(f"the rows of {table} that were written, the journal holds another")
@@ -67,6 +66,10 @@ class Ids:
                     yield
             counts.append(count)
         self.final[model], self.pending[model] = counts  # not before all rows are good
+
+    def forget_later(self, model: int, seq: int) -> None:
+        """Forget ids after the last event of a model, which a weaker level of durability leaves."""
+        self._db.execute("DELETE FROM ids WHERE model = ? AND seq > ?", (model, seq))
 
     def begin(self, model: int) -> None:
         """Start with a new model."""

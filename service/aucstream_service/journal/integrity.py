@@ -15,6 +15,10 @@ from aucstream_service.journal import wal
 from aucstream_service.journal.migrations import meta, migrate
 from aucstream_service.storage.files import Files
 
+_WRITES = frozenset(
+    (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_TRUNCATE, apsw.SQLITE_IOERR_DIR_FSYNC)
+)
+
 log = logging.getLogger("aucstream")
 
 
@@ -49,7 +53,19 @@ def unreadable(path: Path, error: Exception) -> StartRefused:
     """Return the error of a journal that cannot be read, damaged or not."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return damaged("a readable journal", path, str(error))
+    if isinstance(error, apsw.FullError):
+        return no_space(path, error)
     return StartRefused(f"a readable journal, got {path}: {error}")
+
+
+def is_unwritable(error: apsw.Error) -> bool:
+    """Return whether an error says that the disk is full or takes no writes, and nothing about what it holds."""
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) in _WRITES
+
+
+def no_space(path: Path, error: Exception) -> StartRefused:
+    """Return the error of a journal that must be written before it can be used, and what to do."""
+    return StartRefused(f"room to write {path}, got {error}: free space on its disk, then start again")
 
 
 def check_structure(db: apsw.Connection, path: Path) -> None:

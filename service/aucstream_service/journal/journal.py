@@ -21,8 +21,16 @@ from aucstream_service.errors.exceptions import JournalDamaged, JournalUnavailab
 from aucstream_service.journal import checksums, commands, wal
 from aucstream_service.journal.event_codec import without
 from aucstream_service.journal.ids import Ids
-from aucstream_service.journal.integrity import check_log, check_structure, check_tables, damaged, unreadable
-from aucstream_service.journal.migrations import marks, meta, migrate
+from aucstream_service.journal.integrity import (
+    check_log,
+    check_structure,
+    check_tables,
+    damaged,
+    is_unwritable,
+    no_space,
+    unreadable,
+)
+from aucstream_service.journal.migrations import is_current, marks, meta, migrate
 from aucstream_service.journal.rules import IdRecord, IdState, PendingSpec
 from aucstream_service.journal.transaction import Transaction, is_row, runs
 from aucstream_service.settings import Durability
@@ -59,6 +67,8 @@ class Journal:
         self._wal_pages = 0
         self._frames = 0  # of the log, that commits have acknowledged; what lies behind them was not
         self._counts: tuple[dict[Any, Any], ...] = ()  # `_countings` before the transaction that is under way
+        self.failure: apsw.Error | None = None  # of the first write of a start: `reopen` comes before any commit
+        self._late: list[tuple[int, int, list[tuple[str, int]]]] = []  # model, seq, ids: what `start_model` left undone
         self._scrubbing = False  # raw records were removed: the log that still holds them must go
         self._seq: dict[int, int] = {}
         self._pending: dict[int, PendingSpec] = {}
@@ -75,6 +85,8 @@ class Journal:
     def open(self) -> None:
         """Open or create the file, check that it is sound, and bring its tables up to date.
 
+        Where the disk is full, or takes no writes, what is there is read and `failure` says why nothing can be written.
+
         Raises
         ------
         StartRefused
@@ -85,13 +97,18 @@ class Journal:
             self._configure(db)
             check_log(db, self.path, self.files)
             check_structure(db, self.path)
-            # What a killed process left in the log may not have reached the disk, however well it reads now:
-            # it must before anything is added.
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._frames = 0
-            migrate(db)
+            self.flushed_before = meta(db, "durability", "") == "disk" if is_current(db) else False
+            try:
+                self._begin(db)
+            except apsw.Error as error:
+                if not is_unwritable(error):
+                    raise
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                if not is_current(db):
+                    raise no_space(self.path, error) from error
+                self.failure = error
             check_tables(db, self.path)
-            self._note_start(db)
             self.files.sync_folder(self.path.parent)
         except (apsw.Error, OSError, StartRefused) as error:
             self._connection = db
@@ -105,6 +122,16 @@ class Journal:
         self._marks = marks(db)
         self.ids = Ids(db, self.max_ids, self.id_seconds)
         self._dropped = bool(self._rows("SELECT 1 FROM models WHERE name IS NULL LIMIT 1"))
+
+    def _begin(self, db: apsw.Connection) -> None:
+        """Write for the first time after a start."""
+        # What a killed process left in the log may not have reached the disk, however well it reads now:
+        # it must before anything is added.
+        self._frames = max(db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._frames = 0
+        migrate(db)
+        self._note_start(db)
 
     def _connect(self) -> apsw.Connection:
         return apsw.Connection(str(self.path), vfs=self.vfs)
@@ -144,9 +171,7 @@ class Journal:
                 )
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._frames = self._wal_pages = 0
-            db.execute("BEGIN IMMEDIATE")  # a full disk that took what was there may not take more
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('durability', ?)", (self.durability,))
-            db.execute("COMMIT")
+            self._note_start(db)  # a full disk that took what was there may not take more
         except BaseException:
             self._connection = db
             self.close(failed=True)
@@ -159,6 +184,25 @@ class Journal:
             counts.update(before)
         self._counts = ()
         self._dropped = True  # perhaps: a look tells
+        try:
+            self._finish_start()
+        except BaseException:
+            self.close(failed=True)
+            raise
+        self.failure = None
+
+    def _finish_start(self) -> None:
+        """Do what the start could not write."""
+        if not self._late:
+            return
+        self._counts = tuple(map(dict, self._countings))
+        self._db.execute("BEGIN IMMEDIATE")
+        for model, seq, skipped in self._late:
+            self.ids.forget_later(model, seq)
+            self.ids.release(model, skipped)
+        self._db.execute("COMMIT")
+        self._counts = ()
+        self._late.clear()
 
     def _renew_log(self) -> None:
         """Write the acknowledged part of the log to a new file, which takes the place of the log."""
@@ -188,13 +232,13 @@ class Journal:
         return self._seq, self._pending, self.ids.final, self.ids.pending
 
     def _note_start(self, db: apsw.Connection) -> None:
-        """Note who writes from now on, and how safely."""
-        self.flushed_before = meta(db, "durability", "") == "disk"
+        """Write who writes from now on, and how safely; what is known is written again, to see that it can be."""
         before = meta(db, "versions", "").split()
         self.versions = before if before[-1:] == [__version__] else [*before, __version__]
+        db.execute("BEGIN IMMEDIATE")
         for key, value in (("durability", self.durability), ("versions", " ".join(self.versions[-20:]))):
-            if meta(db, key, "") != value:
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        db.execute("COMMIT")
 
     def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = self._frames = pages
@@ -286,8 +330,12 @@ class Journal:
         ------
         RowsDamaged
         """
+        if self.failure is None:
+            self.ids.forget_later(model, seq)
+        else:
+            self._late.append((model, seq, list(skipped)))
         yield from self.ids.start(model, seq)
-        if skipped:
+        if skipped and self.failure is None:
             self._db.execute("BEGIN IMMEDIATE")
             self.ids.release(model, skipped)
             self._db.execute("COMMIT")

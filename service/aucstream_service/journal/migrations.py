@@ -131,6 +131,14 @@ def fits(applied: list[str]) -> bool:
     return tables == names[: len(tables)]
 
 
+def is_current(db: apsw.Connection) -> bool:
+    """Return whether the tables of a file are those of this version, which then reads it as it is."""
+    if not list(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'")):
+        return False
+    applied = meta(db, "migrations", "").split()
+    return fits(applied) and len([name for name in applied if name not in MARKS]) == len(MIGRATIONS)
+
+
 def migrate(db: apsw.Connection) -> None:
     """Bring the tables up to date, or raise StartRefused."""
     db.execute("BEGIN IMMEDIATE")

@@ -64,7 +64,9 @@ class Writer:
         return max(1, math.ceil(self._retry_at - time.monotonic()))
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; a journal that could not be written when it was opened is opened again by it."""
+        if self._journal.failure is not None:
+            self._fail(self._journal.failure)
         self._thread.start()
 
     def submit(self, command: Command, token: object) -> None:
@@ -142,14 +144,17 @@ class Writer:
         try:
             work()
         except Exception as error:  # whatever it was, the state of the file is unknown
-            self.failed = f"{type(error).__name__}: {error}"
-            self.failures += 1
-            if time.monotonic() > self._retry_at + LAST_RETRY_SECONDS:  # not again and again, of late
-                self._retry_seconds = FIRST_RETRY_SECONDS
-            self._retry_at = time.monotonic() + self._retry_seconds
-            log.critical(
-                "journal: %s: learning stops, scoring goes on; opened again in %.2g s", self.failed, self._retry_seconds
-            )
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failed = f"{type(error).__name__}: {error}"
+        self.failures += 1
+        if time.monotonic() > self._retry_at + LAST_RETRY_SECONDS:  # not again and again, of late
+            self._retry_seconds = FIRST_RETRY_SECONDS
+        self._retry_at = time.monotonic() + self._retry_seconds
+        log.critical(
+            "journal: %s: learning stops, scoring goes on; opened again in %.2g s", self.failed, self._retry_seconds
+        )
 
     def _reopen(self) -> None:
         """Open the journal again, or wait for twice as long as before."""

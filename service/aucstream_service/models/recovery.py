@@ -58,7 +58,8 @@ class Recovery:
         log.info("data directory %s: %s", directory.path, "journal found" if exists else "empty, starting new")
         await asyncio.to_thread(journal.open)
         records = journal.models()
-        archive.remove_others({record.model for record in records})
+        if journal.failure is None:  # else what the log says is not safe from a loss of power: the next start tidies up
+            archive.remove_others({record.model for record in records})
         registry.to_replay = sum(rows_to_replay(journal, archive, record) for record in records)
         registry.to_load = len(records)
         for record in records:

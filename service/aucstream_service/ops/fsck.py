@@ -28,6 +28,7 @@ from aucstream_service.models.model import Model, spec_in, unpacked
 from aucstream_service.models.recovery import KINDS
 from aucstream_service.models.snapshots import SUFFIX, Archive
 from aucstream_service.storage.directory import DataDirectory
+from aucstream_service.storage.files import PRIVATE
 
 SOUND, DAMAGED, CANNOT = 0, 1, 2  # exit statuses
 MOST = 20  # findings told of one kind
@@ -329,7 +330,8 @@ def quarantine(path: Path, name: str) -> Path:
                 raise StartRefused(f"the name of a model in {directory.path}, got {name!r}")
             number = int(str(rows[0][0]))
             folder = directory.path / "quarantine" / f"{name}-{number}"
-            folder.mkdir(parents=True)
+            folder.parent.mkdir(mode=PRIVATE, exist_ok=True)
+            folder.mkdir(mode=PRIVATE)
             (folder / "journal.sqlite3").touch()
             db.execute("ATTACH ? AS aside", (str(folder / "journal.sqlite3"),))
             tables = ("models", "bases", "events", "ids", "pending")

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 from aucstream.errors import AucstreamError
 from aucstream_service.errors.exceptions import StartRefused
+from aucstream_service.storage.files import PRIVATE
 
 log = logging.getLogger("aucstream")
 
@@ -219,7 +220,7 @@ def _write(path: Path, keys: list[Key]) -> None:
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """One command at a time changes the file (the folder itself is locked: it is always there)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

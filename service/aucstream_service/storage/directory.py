@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 
 from aucstream_service.errors.exceptions import DirectoryInUse, StartRefused
-from aucstream_service.storage.files import Files
+from aucstream_service.storage.files import PRIVATE, Files
 
 
 class DataDirectory:
@@ -76,24 +76,34 @@ class DataDirectory:
             raise DirectoryInUse(
                 f"to own {self.path}, but process {owner} owns it: one process owns a data directory"
             ) from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
+        with contextlib.suppress(OSError):  # the number is for a message; a full disk has no room for it
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         try:
-            self.snapshots.mkdir(exist_ok=True)
-            shutil.rmtree(self.spool, ignore_errors=True)
-            self.spool.mkdir(exist_ok=True)
+            for folder in (self.snapshots, self.spool):
+                folder.mkdir(mode=PRIVATE, exist_ok=True)
+            self._empty_spool()  # and keep it: a full disk may have no room to make it again
             self.files.sync_folder(self.path)
         except OSError as error:
             self.release()
             raise StartRefused(f"a writable data directory, got {self.path}: {error.strerror}") from error
+
+    def _empty_spool(self) -> None:
+        """Remove what the process before left in the spool."""
+        self.spool.chmod(PRIVATE)
+        for path in self.spool.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def _make(self) -> None:
         """Create the directory so that its name, too, survives a loss of power."""
         missing = [self.path]
         while not missing[-1].parent.exists():
             missing.append(missing[-1].parent)
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         for path in reversed(missing):
             self.files.sync_folder(path.parent)
 

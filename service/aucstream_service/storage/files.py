@@ -7,6 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
+PRIVATE = 0o700  # of a folder that holds raw features or keys: for this user alone
+
 
 class Files:
     """Plain files of the operating system."""

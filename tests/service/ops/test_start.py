@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from aucstream.cli.commands import app as commands
 from aucstream_service.errors.exceptions import StartRefused
 from aucstream_service.ops.main import main
 from aucstream_service.settings import Settings
@@ -32,6 +36,26 @@ def test_a_second_process_on_a_data_directory_is_refused(data_dir: Path) -> None
     second = Local(data_dir, expect_existing=True)  # the lock of a killed process is free
     assert second.describe("m")["seq"] == 0
     second.stop()
+
+
+def test_commands_make_folders_for_their_owner_alone(data_dir: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        made = CliRunner().invoke(commands, ["keys", "create", "--data-dir", str(data_dir)])
+        assert made.exit_code == 0, made.output
+        assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+        service = Local(data_dir, admin_key="0123456789abcdef" * 4)
+        service.stop()
+        (data_dir / "spool").chmod(0o755)  # as an older version left it
+        checked = CliRunner().invoke(commands, ["fsck", str(data_dir)])
+        assert checked.exit_code == 0, checked.output
+        salvaged = CliRunner().invoke(commands, ["fsck", str(data_dir), "--salvage", str(data_dir.with_name("new"))])
+        assert salvaged.exit_code == 0, salvaged.output
+    finally:
+        os.umask(before)
+    for folder in (data_dir, data_dir.with_name("new")):
+        for path in (folder, folder / "spool", folder / "snapshots"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
 
 
 def test_several_workers_are_refused(data_dir: Path) -> None:  # S21

@@ -146,5 +146,70 @@ def test_a_disk_fills_and_empties_again_under_load(tmp_path: Path) -> None:
     straight.stop()
 
 
+@pytest.mark.parametrize("clean", [False, True], ids=["killed", "stopped"])
+def test_a_start_on_a_full_disk_scores_and_learns_when_there_is_space(tmp_path: Path, clean: bool) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, 24):
+        service = Running(disk / "data", snapshot_every_rows=1_000_000)
+        service.create("m")
+        for start in range(0, 2_000, CHUNK):
+            answer = service.raw("/v1/models/m/learn-many", lines(BODIES[start : start + CHUNK]), NDJSON)
+            assert answer.json()["accepted"] == CHUNK
+        scores = [service.score("m", features) for features in PROBES]
+        evaluation = service.evaluation("m")
+        if clean:
+            assert service.stop() == 0
+        else:
+            service.kill()
+            assert (disk / "data" / "journal.sqlite3-wal").stat().st_size > 1 << 18
+        ballast = fill(disk)
+
+        for attempt in range(2):  # a start that changed nothing is followed by another
+            again = Running(disk / "data", log_path=tmp_path / "service.log")
+            assert [again.score("m", features) for features in PROBES] == scores
+            assert again.evaluation("m") == evaluation
+            ready = again.http.get("/readyz")
+            assert (ready.status_code, ready.json()["learning"]) == (200, False)
+            assert "journal" in ready.json()["why"]
+            assert again.http.get("/readyz?for=learning").status_code == 503
+            refused = again.raw("/v1/models/m/learn-many", lines(BODIES[:CHUNK]), NDJSON)
+            assert refused.status_code == 503
+            assert refused.json()["type"].endswith("journal-unavailable")
+            assert int(refused.headers["Retry-After"]) >= 1
+            if attempt == 0:
+                again.kill()
+
+        ballast.unlink()
+        until(lambda: again.http.get("/readyz?for=learning").status_code == 200)
+        assert again.http.get("/readyz").json()["learning"] is True
+        answer = again.raw("/v1/models/m/learn-many", lines(BODIES[1_000:3_000]), NDJSON).json()
+        assert (answer["accepted"], answer["duplicates"]) == (1_000, 1_000)
+        scores = [again.score("m", features) for features in PROBES]
+        evaluation = again.evaluation("m")
+        again.kill()
+
+        last = Running(disk / "data", log_path=tmp_path / "service.log")
+        assert (last.describe("m")["examples"], last.describe("m")["seq"]) == (3_000, 3_000)
+        assert [last.score("m", features) for features in PROBES] == scores
+        assert last.evaluation("m") == evaluation
+        assert last.stop() == 0
+
+    straight = Local(tmp_path / "straight")
+    straight.create("m")
+    straight.raw("/v1/models/m/learn-many", lines(BODIES[:3_000]), NDJSON)
+    assert [straight.score("m", features) for features in PROBES] == scores
+    straight.stop()
+
+
+def test_a_new_directory_on_a_full_disk_is_refused_with_its_path_and_what_to_do(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, 1):
+        fill(disk)
+        service = Running(disk / "data", log_path=tmp_path / "service.log", wait=False)
+        assert service.ended() != 0
+        assert f"start: room to write {disk / 'data' / 'journal.sqlite3'}" in service.log
+        assert "free space on its disk, then start again" in service.log
+
+
 if os.geteuid() != 0:
     pytestmark = pytest.mark.skip("a file system can be mounted by root alone")
