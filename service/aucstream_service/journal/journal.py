@@ -131,7 +131,7 @@ class Journal:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._frames = 0
         migrate(db)
-        self._note_start(db)
+        self._note_start(db, again=self.files.is_scant(self.path.parent))
 
     def _connect(self) -> apsw.Connection:
         return apsw.Connection(str(self.path), vfs=self.vfs)
@@ -171,7 +171,7 @@ class Journal:
                 )
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._frames = self._wal_pages = 0
-            self._note_start(db)  # a full disk that took what was there may not take more
+            self._note_start(db, again=True)  # a full disk that took what was there may not take more
         except BaseException:
             self._connection = db
             self.close(failed=True)
@@ -231,14 +231,16 @@ class Journal:
         """What a transaction changes in memory."""
         return self._seq, self._pending, self.ids.final, self.ids.pending
 
-    def _note_start(self, db: apsw.Connection) -> None:
-        """Write who writes from now on, and how safely; what is known is written again, to see that it can be."""
+    def _note_start(self, db: apsw.Connection, *, again: bool) -> None:
+        """Note who writes from now on, and how safely; `again`: write what is known, too, to see that it can be."""
         before = meta(db, "versions", "").split()
         self.versions = before if before[-1:] == [__version__] else [*before, __version__]
-        db.execute("BEGIN IMMEDIATE")
-        for key, value in (("durability", self.durability), ("versions", " ".join(self.versions[-20:]))):
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-        db.execute("COMMIT")
+        known = {"durability": self.durability, "versions": " ".join(self.versions[-20:])}
+        changed = [(key, value) for key, value in known.items() if again or meta(db, key, "") != value]
+        if changed:
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed)
+            db.execute("COMMIT")
 
     def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = self._frames = pages

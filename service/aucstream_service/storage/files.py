@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+SCANT_BYTES = 1 << 20
 PRIVATE = 0o700  # of a folder that holds raw features or keys: for this user alone
 
 
@@ -53,6 +54,14 @@ class Files:
             return path.stat().st_size
         except OSError:
             return 0
+
+    def is_scant(self, path: Path) -> bool:
+        """Return whether the disk of a folder has little room left, as far as it says so."""
+        try:
+            disk = os.statvfs(path)
+        except OSError:
+            return False
+        return disk.f_bavail * disk.f_frsize < SCANT_BYTES
 
     def create(self, path: Path) -> int:
         """Open an empty file to write."""
