@@ -108,11 +108,19 @@ class _Source:
 class Batches:
     """Record batches of one body."""
 
-    def __init__(self, pa: Any, limits: Limits, row_limits: RowLimits, call: Call) -> None:
+    def __init__(
+        self,
+        pa: Any,
+        limits: Limits,
+        row_limits: RowLimits,
+        call: Call,
+        opened: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
         self._pa = pa
         self._limits = limits
         self._row_limits = row_limits
         self._call = call
+        self._opened = opened  # called once, with the names of the fields that are no features
         self._frames = Frames(limits.size)
         self._source = _Source()
         self._reader: Any = None
@@ -133,6 +141,8 @@ class Batches:
                     raise malformed("one schema")
                 self._source.put(frame.data)
                 self._shape = self._safe(self._open)
+                if self._opened is not None:
+                    self._opened(self._shape.fields)
                 continue
             if self._shape is None:
                 raise malformed("a schema first")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from aucstream_service.bodies.arrow import Batches, Limits
@@ -45,11 +45,13 @@ class Bodies:
             context.rows += len(part)
             yield part
 
-    async def arrow(self, context: RequestContext, pa: Any, call: Call) -> Parts:
-        """Yield the rows of an Arrow stream, some at a time."""
+    async def arrow(
+        self, context: RequestContext, pa: Any, call: Call, opened: Callable[[Sequence[str]], None] | None = None
+    ) -> Parts:
+        """Yield the rows of an Arrow stream, some at a time; `opened` gets the names of its fields before."""
         settings = self.settings
         limits = Limits(settings.max_body_bytes, settings.max_rows, settings.max_line_bytes)
-        batches = Batches(pa, limits, self.limits, call)
+        batches = Batches(pa, limits, self.limits, call, opened)
         async for chunk in context.chunks():
             async for batch in batches.feed(chunk):
                 context.rows += len(batch)

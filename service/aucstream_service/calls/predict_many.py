@@ -71,7 +71,8 @@ class PredictMany:
             parts, answers = self.bodies.lines(context, Call.PREDICT), LineAnswers()
         else:
             pa = await pyarrow()
-            parts, answers = self.bodies.arrow(context, pa, Call.PREDICT), answers_for(context, pa)
+            answers = answers_for(context, pa)
+            parts = self.bodies.arrow(context, pa, Call.PREDICT, answers.note_fields)
         await self._stream(context, model, parts, answers, Mode.SKIP if skip else Mode.ABORT)
 
     async def _array(self, context: RequestContext, model: Model) -> None:
@@ -112,8 +113,11 @@ class PredictMany:
 
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.host.directory.spool)) as spool:
             try:
-                write(answers.begin())
+                begun = False
                 async for part in parts:
+                    if not begun:
+                        begun = True
+                        write(answers.begin())
                     size_of_part = bytes_of(part)
                     plain = partial(self._scores, part, model)
                     pairs = await self.host.workers.run_if_long(model, plain, size_of_part)
@@ -132,7 +136,7 @@ class PredictMany:
                     if bad is not None:
                         raise bad
                     write(answers.part(rows.answers))
-                write(answers.end(model.seq))
+                write(answers.end(model.seq) if begun else answers.begin() + answers.end(model.seq))
                 await _send_spool(context, spool, answers.kind)
             except BadLine as error:
                 model.counts.refuse(error.cause)

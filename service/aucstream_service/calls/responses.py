@@ -48,6 +48,9 @@ class LineAnswers:
 
     kind = NDJSON
 
+    def note_fields(self, names: Sequence[str]) -> None:
+        """Note which fields the rows have, before `begin`."""
+
     def begin(self) -> bytes:
         """Return what comes before the first part."""
         return b""
@@ -85,23 +88,36 @@ class DocumentAnswers(LineAnswers):
 
 
 class ArrowAnswers(LineAnswers):
-    """An Arrow stream of the columns `score` and `probability`; both are null where a row was refused."""
+    """An Arrow stream of the columns `score` and `probability`, and of `kept` where the rows have ids.
+
+    All are null where a row was refused.
+    """
 
     kind = ARROW
 
     def __init__(self, pa: Any) -> None:
         self._pa = pa
-        self._schema = pa.schema([("score", pa.float64()), ("probability", pa.float64())])
+        self._fields = [("score", pa.float64()), ("probability", pa.float64())]
+        self._with_ids = False
+
+    def note_fields(self, names: Sequence[str]) -> None:
+        """Note which fields the rows have, before `begin`."""
+        if "id" in names:
+            self._with_ids = True
+            self._fields.append(("kept", self._pa.bool_()))
 
     def begin(self) -> bytes:
         """Return the schema."""
-        return bytes(self._schema.serialize())
+        return bytes(self._pa.schema(self._fields).serialize())
 
     def part(self, answers: Sequence[Answer]) -> bytes:
         """Return a record batch."""
         pairs = [(None, None) if isinstance(answer, bytes) else answer for answer in answers]
         columns = [self._pa.array([pair[at] for pair in pairs], self._pa.float64()) for at in (0, 1)]
-        return bytes(self._pa.record_batch(columns, self._schema).serialize())
+        if self._with_ids:
+            kept = [None if isinstance(answer, bytes) else not isinstance(answer, Unkept) for answer in answers]
+            columns.append(self._pa.array(kept, self._pa.bool_()))
+        return bytes(self._pa.record_batch(columns, self._pa.schema(self._fields)).serialize())
 
     def end(self, seq: int) -> bytes:
         """Return the mark of the end."""

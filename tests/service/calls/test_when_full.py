@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.service.calls.test_pending import Clock
 from tests.service.models.test_restart import picture
 from tests.service.running import NDJSON, Calls, Direct, Local, Running, problem
 from tests.service.stream import lines, rows
+
+pa = pytest.importorskip("pyarrow")
 
 FEATURES = {"a": 1.0, "word": "w1"}
 
@@ -32,6 +35,16 @@ def predicted(service: Calls, id_: str, features: Any = FEATURES) -> dict[str, A
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
+
+
+def arrow_answer(service: Calls, columns: dict[str, Any], query: str = "") -> Any:
+    table, sink = pa.table(columns), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    kind = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    answer = service.raw(f"/v1/models/m/predict-many{query}", sink.getvalue(), kind)
+    assert answer.status_code == 200, answer.text
+    return pa.ipc.open_stream(answer.content).read_all()
 
 
 def labelled(service: Calls, id_: str) -> int:
@@ -63,6 +76,15 @@ def test_a_new_model_scores_and_says_that_it_did_not_keep(data_dir: Path) -> Non
     answers = service.raw("/v1/models/m/predict-many", lines(bodies), NDJSON).text.splitlines()
     assert [json.loads(line).get("kept", True) for line in answers] == kept
     assert sample(service, 'aucstream_model_rows_total{model="m",outcome="not_kept"} 7.0')
+    arrow = arrow_answer(service, {"a": [1.0, 1.0, 1.0, 1.0], "id": ["p3", "p0", "p4", None], "word": ["w1"] * 4})
+    assert arrow.column_names == ["score", "probability", "kept"]
+    assert arrow["kept"].to_pylist() == kept
+    assert arrow["score"].to_pylist() == [entry["score"] for entry in array]
+    skipped = arrow_answer(service, {"a": [1.0, 1.0], "id": ["p 3", "p3"], "word": ["w1"] * 2}, "?on_error=skip")
+    assert skipped["kept"].to_pylist() == [None, False]
+    for nothing in ({"a": [1.0], "word": ["w1"]}, {"a": [], "word": []}):
+        assert arrow_answer(service, nothing).column_names == ["score", "probability"]
+    assert arrow_answer(service, {"a": [], "id": []}).column_names == ["score", "probability", "kept"]
     assert sample(service, 'aucstream_model_pending_capacity{model="m"} 2.0')
     assert labelled(service, "p0") == 200
     assert "kept" not in predicted(service, "p2")  # there is room again
