@@ -291,7 +291,13 @@ class RolledBack(Answer, frozen=True):
     seq: Annotated[int, schema("number of this event", 1201, minimum=1)]
     snapshot: Annotated[int, schema("the snapshot that the model is as", 1000, minimum=0)]
     examples: Annotated[int, schema("rows learned, as of the snapshot", 1000, minimum=0)]
-    undone: Annotated[int, schema("rows that are not learned any more; their ids stay known", 200, minimum=0)]
+    undone: Annotated[
+        int,
+        schema("how many rows fewer are learned than before, 0 where more are; their ids stay known", 200, minimum=0),
+    ]
+    restored: Annotated[
+        int, schema("how many rows more are learned than before: the rollback undoes another one", 0, minimum=0)
+    ]
 
 
 class Alive(Answer, frozen=True):

@@ -951,7 +951,7 @@ class Client(Common):
         Returns
         -------
         RolledBack
-            The `seq` of this event, the rows learned, and how many are `undone`.
+            The `seq` of this event, the rows learned, and how many fewer (`undone`) or more (`restored`) than before.
 
         Raises
         ------

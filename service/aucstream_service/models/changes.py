@@ -26,6 +26,7 @@ from aucstream_service.settings import Settings
 
 OF_THE_SERVICE = ("pending", "evaluation")  # every member of these may change
 COLUMNS = ("ignore", "min_count", "eviction")  # of `columns`
+ANOTHER_MODEL = "another model: create it, and send it the rows that `GET …/export?what=events` gives"
 
 
 def patched(body: bytes, stored: StoredSpec, pipeline: Pipeline, settings: Settings) -> ModelSpec:
@@ -63,15 +64,13 @@ def patched(body: bytes, stored: StoredSpec, pipeline: Pipeline, settings: Setti
         raise refused(error) from None
     for tokens, value in differences(stored, spec):
         pointer = pointer_of(tokens)
-        expected = f"{quoted(value)}, as the model was created; another value needs another model, made with `from`"
+        expected = f"{quoted(value)}, as the model was created; another value needs {ANOTHER_MODEL}"
         raise FixedSetting(tokens[-1], expected, _at(spec, tokens), pointer=pointer)
     check_sizes(spec, settings, before)
     encoder = pipeline.encoder
     capacity = spec.encoder.get("capacity")
     if isinstance(encoder, Vocabulary) and isinstance(capacity, int) and capacity < len(encoder):
-        expected = (
-            f"at least {len(encoder)}, the names that the model knows; fewer need another model, made with `from`"
-        )
+        expected = f"at least {len(encoder)}, the names that the model knows; fewer need {ANOTHER_MODEL}"
         raise FixedSetting("capacity", expected, capacity, pointer="/encoder/capacity")
     return spec
 

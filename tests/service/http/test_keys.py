@@ -286,7 +286,9 @@ def test_a_key_for_single_models_opens_no_other(keyed: Keyed) -> None:
             refused = keyed.asked("POST", f"/v1/models/{name}/{call}", text, body)
             assert refused.status_code in (403, 404)
             if name in ("other", "none", "shop"):
-                problem(refused, 403, "forbidden")
+                document = problem(refused, 403, "forbidden")
+                assert document["title"] == "The API key does not allow this"
+                assert document["detail"] == "key: expected one that may be used for this model"
     assert keyed.asked("PUT", "/v1/models/one", text, {"algorithm": "solam"}).status_code == 201
     for method, path in (
         *(("GET", f"/v1/models/other{call}") for call in ("", "/evaluation", "/snapshot", "/events", "/weights")),
@@ -303,6 +305,32 @@ def test_a_key_for_single_models_opens_no_other(keyed: Keyed) -> None:
     assert keyed.asked("POST", "/v1/models/one/rename", text, {"to": "shop-one"}).status_code == 200
     assert keyed.asked("DELETE", "/v1/models/shop-one", text).status_code == 204
     assert keyed.asked("GET", "/livez", text).status_code == 200
+
+
+def test_a_key_for_single_models_changes_no_other(keyed: Keyed) -> None:
+    for name in ("mine-a", "theirs"):
+        assert keyed.create(name).status_code == 201
+    text = made(keyed, "--role", "admin", "--models", "mine-*")
+    headers = {"Authorization": f"Bearer {text}"}
+    url = f"{keyed.http.base_url}/v1/models"
+    before = keyed.describe("theirs")
+    data = httpx.get(f"{url}/mine-a/snapshot", headers=headers).content
+    sent = {**headers, "Content-Type": "application/octet-stream"}
+    for name in ("theirs", "new", "%74heirs"):
+        problem(httpx.put(f"{url}/{name}/snapshot", content=data, headers=sent), 403, "forbidden")
+    for call, body in (("rollback", {"snapshot": 0}), ("rename", {"to": "mine-b"}), ("reset-evaluation", None)):
+        problem(keyed.asked("POST", f"/v1/models/theirs/{call}", text, body), 403, "forbidden")
+    merge = {**headers, "Content-Type": "application/merge-patch+json"}
+    problem(httpx.patch(f"{url}/theirs", content=b"{}", headers=merge), 403, "forbidden")
+    for call in ("snapshots", "export?what=events", "export?what=pending"):
+        problem(keyed.asked("GET", f"/v1/models/theirs/{call}", text), 403, "forbidden")
+    problem(keyed.asked("DELETE", "/v1/models/theirs/events?id=e", text), 403, "forbidden")
+    assert httpx.put(f"{url}/mine-c/snapshot", content=data, headers=sent).status_code == 201
+    assert keyed.asked("POST", "/v1/models/mine-c/rename", text, {"to": "mine-d"}).status_code == 200
+    problem(keyed.asked("POST", "/v1/models/mine-d/rename", text, {"to": "theirs"}), 403, "forbidden")
+    assert keyed.describe("theirs") == before
+    for name in ("mine-a", "mine-d", "theirs"):
+        assert keyed.http.delete(f"/v1/models/{name}").status_code == 204
 
 
 def test_a_key_expires(keyed: Keyed) -> None:

@@ -200,6 +200,7 @@ def test_what_would_be_another_model_is_refused_and_says_from(data_dir: Path) ->
         ("m", {"seed": 4}, "/seed"),
         ("m", {"calibration": "none"}, "/calibration"),
         ("m", {"scaler": "none"}, "/scaler"),
+        ("m", {"scaler": {"kind": "standard", "half_life": 100}}, "/scaler"),
         ("m", {"map": {"kind": "randomfourier"}}, "/map"),
         ("m", {"params": {"capacity": 7}}, "/params/capacity"),
         ("m", {"params": {"lam": 0.5, "kappa": 3.0}}, "/params/kappa"),
@@ -213,7 +214,8 @@ def test_what_would_be_another_model_is_refused_and_says_from(data_dir: Path) ->
     for name, changes, pointer in refused:
         document = problem(patch(service, name, changes), 409, "fixed-setting")
         assert document["errors"][0]["pointer"] == pointer
-        assert "`from`" in document["detail"]
+        assert "create it, and send it the rows that `GET …/export?what=events` gives" in document["detail"]
+        assert "`from`" not in json.dumps(document)
     assert {name: picture_of(service, name) for name in before} == before
     patched(service, "m", {"params": {"capacity": learner_class("psam")().capacity}})  # type: ignore[attr-defined]
     service.stop()

@@ -54,7 +54,7 @@ def test_a_model_goes_back_and_on_from_there_with_the_same_bits(data_dir: Path, 
         service.learn("m", **body)
     answer = service.post("m", "rollback", {"snapshot": 150})
     assert answer.status_code == 200, answer.text
-    assert answer.json() == {"seq": 242, "snapshot": 150, "examples": 150, "undone": 90}
+    assert answer.json() == {"seq": 242, "snapshot": 150, "examples": 150, "undone": 90, "restored": 0}
     found = service.describe("m")
     assert (found["examples"], found["seq"], found["pending"]) == (150, 242, 1)
     assert (found["spec"]["pending"]["capacity"], found["spec"]["evaluation"]["window"]) == (9, 60)
@@ -97,7 +97,7 @@ def test_a_rollback_is_undone_by_a_rollback(data_dir: Path) -> None:
     assert [entry["seq"] for entry in listed] == [240, 150]
     assert listed[0]["bytes"] == (data_dir / "snapshots" / "1" / "240.safetensors").stat().st_size
     answer = service.post("m", "rollback", {"snapshot": 240}).json()
-    assert (answer["seq"], answer["undone"], answer["examples"]) == (242, -90, 240)
+    assert (answer["seq"], answer["undone"], answer["restored"], answer["examples"]) == (242, 0, 90, 240)
     after = picture(service)
     for each in (before, after):
         del each["description"]["seq"], each["description"]["last_event_at"], each["scores"]["seq"]

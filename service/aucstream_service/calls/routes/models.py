@@ -90,7 +90,7 @@ def models_router(host: ModelHost) -> APIRouter:
             description="A merge patch (RFC 7396) of the spec: `pending`, `evaluation`, the `capacity` of a vocabulary, `columns`, and "
             "the step sizes and penalties of the algorithm. What was learned, ids and "
             "waiting examples stay. null stands for the default. The change is an event of the model with a `seq` of its own. "
-            "Another value of anything else is 409: it needs another model, made with `from`.",
+            "Another value of anything else is 409: it needs another model, to which the rows of `GET …/export?what=events` may be sent.",
             body=(
                 "What changes.",
                 {"application/merge-patch+json": {"schema": {"type": "object"}, "example": PATCH_EXAMPLE}},

@@ -100,7 +100,8 @@ def snapshots_router(host: ModelHost) -> APIRouter:
         context.require(JSON)
         seq = decoded(await context.body(host.settings.max_body_bytes), RollbackBody).snapshot
         model, applied = await host.rollback(name, seq, Preconditions(if_match))
-        answer = RolledBack(applied.seq, seq, applied.examples, applied.undone)
+        fewer = applied.undone
+        answer = RolledBack(applied.seq, seq, applied.examples, max(fewer, 0), max(-fewer, 0))
         return json_response(answer, headers={"ETag": model.etag})
 
     return router
