@@ -13,6 +13,7 @@ from tests.data import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TEST_COMMAND = "sh .ci/setup && .venv/bin/python -m pytest"
+PLAIN = ("tests/aucstream/golden", "tests/aucstream/kernels")  # what runs as plain Python too
 MAIN_COMMAND = "sh .ci/setup && .venv/bin/python examples/quickstart.py"
 
 
@@ -70,7 +71,12 @@ def test_the_checks_install_the_core_alone_and_run_kernels_as_plain_python_and_w
     lines = (ROOT / ".ci/run").read_text().splitlines()
     assert ".ci/core" in lines
     for setting in ("NUMBA_DISABLE_JIT=1", "NUMBA_BOUNDSCHECK=1"):
-        assert f"{setting} .venv/bin/python -m pytest -m plain_python tests/aucstream" in lines
+        assert f"{setting} .venv/bin/python -m pytest -m plain_python {' '.join(PLAIN)}" in lines
+    marker = "mark." + "plain_python"
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if marker in path.read_text()]
+    assert len(marked) > 5
+    for path in marked:
+        assert path.relative_to(ROOT).as_posix().startswith(tuple(f"{folder}/" for folder in PLAIN)), path
 
 
 def test_scripts_are_sound() -> None:

@@ -2,7 +2,7 @@
 
 A kernel is compiled where it is first called. Two workers that need it at the same time compile it twice, and each
 that needs it later loads it from the cache. So the tests of one learner, of all files, are one group, and the tests of
-any other file are one.
+any other file are one. A slow test that says nothing of groups is alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAST = ("auto",)  # of the learners: it compiles what it does not find of its me
 def assign(items: list[pytest.Item]) -> None:
     """Give each test its group."""
     for item in items:
-        if item.get_closest_marker("xdist_group") is None:
+        if item.get_closest_marker("xdist_group") is None and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
@@ -37,8 +37,7 @@ def order(items: list[pytest.Item]) -> None:
 
 def _name(item: pytest.Item) -> str:
     marker = item.get_closest_marker("xdist_group")
-    assert marker is not None
-    return str(marker.args[0])
+    return item.nodeid if marker is None else str(marker.args[0])
 
 
 def _rank(group: str) -> int:
@@ -46,7 +45,7 @@ def _rank(group: str) -> int:
         return FIRST.index(group)
     if group in LEARNERS:
         return len(FIRST) + LAST.count(group)
-    return len(FIRST) + 2
+    return len(FIRST) + (2 if "::" in group else 3)  # slow tests, then files
 
 
 def _group(item: pytest.Item) -> str:

@@ -46,7 +46,7 @@ def awkward(one_awkward: Awkward) -> Awkward:
 
 @pytest.fixture(scope="session", params=BOTH, ids=["threads", "loop"])
 def client(request: pytest.FixtureRequest, one_awkward: Awkward) -> Iterator[Any]:
-    with request.param(one_awkward.url, timeout=30, retry=Retry(deadline=20, first=0.01)) as instance:
+    with request.param(one_awkward.url, timeout=120, retry=Retry(deadline=20, first=0.01)) as instance:
         yield instance
 
 
