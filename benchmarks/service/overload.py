@@ -6,7 +6,8 @@ First it measures how many learn-many requests a second are answered when a few 
 for their answers. Then it offers `--times` as many, at their times whether or not earlier ones were
 answered, each on a connection of its own. It prints what was offered and what was answered by status,
 the resident memory before, at the most and after, and compares the examples that the model counts with
-the rows of the requests that were answered 200. The exit status is 1 where they differ.
+the rows of the requests that were answered 200. Meanwhile an operator changes settings of the model (eviction
+among them), begins its evaluation anew, renames another model and rolls it back. The exit status is 1 where they differ.
 """
 
 from __future__ import annotations
@@ -117,6 +118,48 @@ async def offer(
     return offered, most, retry_after
 
 
+async def operate(port: int, seconds: float, answers: collections.Counter[str]) -> None:
+    """Change the model that is offered too much, and rename another one and roll it back."""
+    until, name, number = time.perf_counter() + seconds, "a", 0
+    merge = {"Content-Type": "application/merge-patch+json"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120) as http:
+        while time.perf_counter() < until or name != "a":
+            number += 1
+            try:
+                match number % 4:
+                    case 0:
+                        what, answer = "reset-evaluation", await http.post("/v1/models/m/reset-evaluation")
+                    case 1:
+                        columns = {"eviction": "least-recent" if number % 8 == 1 else "none"}
+                        patch = json.dumps({"evaluation": {"window": 100 + number % 50}, "columns": columns})
+                        what, answer = "PATCH", await http.patch("/v1/models/m", content=patch, headers=merge)
+                    case 2:
+                        other = "b" if name == "a" else "a"
+                        what, answer = "rename", await http.post(f"/v1/models/{name}/rename", json={"to": other})
+                        name = other if answer.is_success else name
+                    case _:
+                        listed = await http.get(f"/v1/models/{name}/snapshots")
+                        if not listed.is_success:
+                            what, answer = "snapshots", listed
+                        else:
+                            body = {"snapshot": listed.json()["snapshots"][0]["seq"]}
+                            what, answer = "rollback", await http.post(f"/v1/models/{name}/rollback", json=body)
+                answers[f"{what} {answer.status_code}"] += 1
+            except httpx.TransportError as error:
+                answers[f"a change: {type(error).__name__}"] += 1
+            await asyncio.sleep(0.05)
+
+
+async def both(
+    port: int, text: bytes, rate: float, seconds: float, pid: int, answers: collections.Counter[str]
+) -> tuple[int, float, list[bool]]:
+    """Offer requests while an operator changes models."""
+    operator = asyncio.create_task(operate(port, seconds, answers))
+    offered = await offer(port, text, rate, seconds, pid, answers)
+    await operator
+    return offered
+
+
 def main() -> int:
     """Print the table; return 1 if an acknowledged row is not counted, or one that was not is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,6 +196,10 @@ def main() -> int:
                 pass
             time.sleep(0.1)
         http.put("/v1/models/m", json={"algorithm": "psam"}).raise_for_status()
+        http.put("/v1/models/a", json={"algorithm": "solam"}).raise_for_status()
+        few = [{"features": {"x": float(row)}, "label": row % 2 == 0} for row in range(5_000)]
+        while not http.get("/v1/models/a/snapshots").json()["snapshots"]:
+            http.post("/v1/models/a/learn-many", json=few).raise_for_status()
         text = request_of(options.rows)
         first: collections.Counter[str] = collections.Counter()
         rate = asyncio.run(sustained(port, text, options.seconds / 2, first))
@@ -163,7 +210,7 @@ def main() -> int:
             before = resident(server.pid)
             answers: collections.Counter[str] = collections.Counter()
             offered, most, retry_after = asyncio.run(
-                offer(port, text, rate * options.times, options.seconds, server.pid, answers)
+                both(port, text, rate * options.times, options.seconds, server.pid, answers)
             )
             acknowledged += answers["200"]
             every &= all(retry_after)
