@@ -19,8 +19,10 @@ import pytest
 
 from aucstream_service.journal import journal as journal_module
 from aucstream_service.journal.commands import (
+    ROWS,
     Append,
     AppendOutcome,
+    Change,
     Command,
     CreateModel,
     DropModel,
@@ -37,6 +39,7 @@ from aucstream_service.journal.event_codec import LabelledPrediction, event_line
 from aucstream_service.journal.journal import Journal
 from aucstream_service.journal.row_batch import Predictions, RowBatch
 from aucstream_service.journal.rules import IdState
+from aucstream_service.models.changes import rollback_payload, spec_payload
 from aucstream_service.models.model import Model, packed
 from aucstream_service.models.recovery import load
 from aucstream_service.models.snapshots import Archive
@@ -50,6 +53,7 @@ STEPS = 22  # commits, snapshots, … in one life of the process
 OPERATIONS = 420  # of the disk, within which the power goes
 
 VFS = DiskVFS("forgetful")
+CHANGED: set[Kind] = set()  # kinds of changes that were acknowledged
 FAILURES: list[int] = []  # journals opened again, in each life
 
 
@@ -106,6 +110,7 @@ class Process:
         self.archive = Archive(FOLDER / "snapshots", 2, files)
         self.model: Model | None = None
         self.failures = 0
+        self.changed: set[Kind] = set()
         self.failing = failing  # says when a flush fails, and the journal is opened again
 
     def start(self) -> None:
@@ -118,7 +123,7 @@ class Process:
         records = self.journal.models()
         self.archive.remove_others({record.model for record in records})
         for record in records:
-            if record.name != "m":
+            if record.name == "other":
                 self.recovered(record)
                 self.journal.commit([DropModel(record.model)])
                 continue
@@ -150,7 +155,7 @@ class Process:
         require(model.seq == sent.seq, "nothing is there that was not sent")
         for event in sent.events:
             if event.seq_last > straight.seq:
-                straight.replay(event)
+                applied(straight, event)
         if straight.seq == 0:
             straight.kind = model.kind  # which a prediction that waits has settled
         require(packed(model.state()) == packed(straight.state()), "the state is that of the events, to the last bit")
@@ -181,6 +186,8 @@ class Process:
                 self.snapshot()
             elif what < 0.17:
                 self.other()
+            elif what < 0.23:
+                self.change()
             else:
                 self.commit()
             if self.failing is not None and self.failing.random() < 0.2:
@@ -203,6 +210,31 @@ class Process:
             self.sent.labelling.clear()
             self.failures += 1
         self.disk.sync_fails = False  # a checkpoint may have nothing to flush
+
+    def change(self) -> None:
+        """Another spec, with eviction or without, a new evaluation, another name, or back to a snapshot."""
+        model = self.model
+        assert model is not None
+        kind = self.chance.choice((Kind.SPEC, Kind.EVALUATION, Kind.NAME, Kind.ROLLBACK))
+        kept = self.archive.seqs(model.number)
+        name, payload = None, b"{}"
+        if kind is Kind.ROLLBACK and kept:
+            seq = self.chance.choice(kept)
+            payload = rollback_payload(seq, self.archive.data(model.number, seq))
+        elif kind is Kind.NAME:
+            name = self.chance.choice(("m", "n"))
+            payload = json.dumps({"from": model.name, "to": name}).encode()
+        elif kind is not Kind.EVALUATION:
+            kind = Kind.SPEC
+            columns = {"eviction": self.chance.choice(("none", "least-recent"))}
+            window = self.chance.randint(10, 30)
+            spec = {"algorithm": "solam", "evaluation": {"window": window}, "columns": columns}
+            payload = spec_payload(ModelSpec.model_validate(spec))
+        self.sent.flying.append(EventRecord(model.seq + 1, model.seq + 1, kind, payload, 7.0))
+        self.journal.commit([Change(model.number, kind, payload, 7.0, name=name)])
+        self.acknowledge([], [])
+        self.changed.add(kind)
+        self.journal.checkpoint()
 
     def create(self) -> None:
         number = self.journal.commit([CreateModel("m", SPEC, self.sent.created_at, 3)])[0]
@@ -287,7 +319,7 @@ class Process:
         for event in sent.flying:
             sent.events.append(event)
             note_ids(sent, event)
-            self.model.replay(event)
+            applied(self.model, event)
         for id_ in sent.labelling:
             sent.waiting.pop(id_, None)
         sent.labelling.clear()
@@ -301,7 +333,16 @@ class Process:
         return {"features": self.features(), "label": self.chance.random() < 0.3, "id": f"r{self.sent.rows}"}
 
 
+def applied(model: Model, event: EventRecord) -> None:
+    """Apply an event; the name of a model stands in the registry."""
+    model.replay(event)
+    if event.kind == Kind.NAME:
+        model.name = json.loads(event.payload)["to"]
+
+
 def note_ids(sent: Sent, event: EventRecord) -> None:
+    if event.kind not in ROWS:
+        return
     for seq, line in enumerate(event.payload.splitlines(), event.seq_first):
         sent.ids[json.loads(line)["id"]] = seq
 
@@ -335,6 +376,7 @@ def live(seed: int, mutation: Mutation = NONE, *, failures: bool = False) -> int
                 process.journal.close(failed=True)
             losses += off and not killed
             FAILURES.append(process.failures)
+            CHANGED.update(process.changed)
         disk = found
     process = Process(disk, sent, chance, mutation)
     try:
@@ -365,6 +407,7 @@ def lives(seeds: range, *, failures: bool = False) -> int:
 
 def test_power_lost_at_any_moment_loses_nothing_acknowledged() -> None:
     assert lives(range(100)) > 100
+    assert {Kind.SPEC, Kind.EVALUATION, Kind.NAME, Kind.ROLLBACK} <= CHANGED
 
 
 def test_power_lost_while_a_journal_that_failed_is_opened_again() -> None:
