@@ -131,7 +131,11 @@ class Operator(Producer):
     def work(self) -> None:
         time.sleep(self._random.uniform(0.0, 0.1))
         number = next(self._numbers)
-        settings = {"evaluation": {"window": 100 + number % 50}, "pending": {"capacity": 10_000 + number}}
+        settings: dict[str, Any] = {
+            "evaluation": {"window": 100 + number % 50},
+            "pending": {"capacity": 10_000 + number},
+        }
+        settings["columns"] = {"eviction": "least-recent" if number % 8 < 4 else "none"}
         if self.town.mutable is not None:
             settings["params"] = {self.town.mutable: 0.05 + number % 7}
         try:
