@@ -66,7 +66,8 @@ def contents(root: Path) -> dict[str, str]:
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a copy of the repository."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
+    environment = {**os.environ, "PYTHONPATH": ""}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each of these processes would compile the same sources
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=900)
 

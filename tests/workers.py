@@ -18,6 +18,7 @@ LEARNER_ROOMS = ("contracts", "golden", "learners")
 FILES = {"minibatch": "minibatchauc", "univariate": "univariateexp"}  # of tests that are not called as their learner
 FIRST = ("image", "solam")  # one compiles for another processor, the other what all learners need
 LAST = ("auto",)  # of the learners: it compiles what it does not find of its members
+LONG = "tests/aucstream/portfolio/"  # files of few tests that take long: they are no good end
 
 
 def assign(items: list[pytest.Item]) -> None:
@@ -45,7 +46,9 @@ def _rank(group: str) -> int:
         return FIRST.index(group)
     if group in LEARNERS:
         return len(FIRST) + LAST.count(group)
-    return len(FIRST) + (2 if "::" in group else 3)  # slow tests, then files
+    if group.startswith(LONG):
+        return len(FIRST) + 2
+    return len(FIRST) + (3 if "::" in group else 4)  # slow tests, then files
 
 
 def _group(item: pytest.Item) -> str:

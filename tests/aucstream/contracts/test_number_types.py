@@ -90,19 +90,23 @@ def wholes(rule: Rule) -> list[int]:
 def test_a_parameter_means_the_same_as_an_integer(name):
     cls = learner_class(name)
     X, y = stream(40)
+
+    def learned(value: object) -> bytes:
+        return state(learn_dicts(make(name, {param: value}), X, y))
+
+    def changed(value: object) -> bytes:
+        model = learn_dicts(make(name, {}), X, y)
+        setattr(model, param, value)
+        model.learn_one({"new": 0.5}, True, 0.5)
+        return state(learn_dicts(model, X, y))
+
     for param, rule in rules_of(cls).items():
         for value in wholes(rule) if rule.kind is float else []:
+            ways = [learned, changed] if param in cls._steps_and_penalties else [learned]
+            expected = [way(float(value)) for way in ways]
             for kind in (int, np.int32, np.float32):
-                given, expected = make(name, {param: kind(value)}), make(name, {param: float(value)})
-                assert type(getattr(given, param)) is float
-                assert state(learn_dicts(given, X, y)) == state(learn_dicts(expected, X, y)), (param, kind)
-                if param in cls._steps_and_penalties:
-                    given, expected = learn_dicts(make(name, {}), X, y), learn_dicts(make(name, {}), X, y)
-                    setattr(given, param, kind(value))
-                    setattr(expected, param, float(value))
-                    given.learn_one({"new": 0.5}, True, 0.5)
-                    expected.learn_one({"new": 0.5}, True, 0.5)
-                    assert state(learn_dicts(given, X, y)) == state(learn_dicts(expected, X, y)), (param, kind)
+                assert type(getattr(make(name, {param: kind(value)}), param)) is float
+                assert [way(kind(value)) for way in ways] == expected, (param, kind)
 
 
 def test_a_call_of_a_row_converts_numbers_to_the_declared_types():
