@@ -25,11 +25,13 @@ from aucstream.learners._base.engine import row_count
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics.auc import AUC
 from aucstream.metrics.exact import AreaEstimate, area
+from aucstream.metrics.ranking import Ranking
 
 Floats = NDArray[np.float64]
 Chunk = Block | Rows
 
 CHUNK_ROWS = 8192
+FIRST_ROWS = 8  # whose probabilities are those of a model that has learned nothing
 COMPILE_ROWS = 64  # past the first change of units on a scaler's schedule
 
 
@@ -44,6 +46,12 @@ class Progress:
         Rows that each point of the curve looks back on; None: all so far.
     signs, scores : ndarray (n,)
         Labels +1 / -1 and the score of each row before it was learned; NaN where a row was skipped.
+    probabilities : ndarray (n,)
+        Of the scores, by the calibration before the chunk that the row is in, in the first chunk by the calibration
+        after two thirds of the rows before it or the last 8; NaN where a row was skipped, and where the model is not
+        calibrated.
+    test_signs, test_scores : ndarray (m,)
+        Labels and scores of held-out rows.
     curve : list of (rows, seconds, AUC)
         The AUC over the window at a row count; see `window`.
     test : AreaEstimate or None
@@ -60,6 +68,9 @@ class Progress:
     window: int | None = None
     signs: Floats = field(default_factory=lambda: np.empty(0))
     scores: Floats = field(default_factory=lambda: np.empty(0))
+    probabilities: Floats = field(default_factory=lambda: np.empty(0))
+    test_signs: Floats = field(default_factory=lambda: np.empty(0))
+    test_scores: Floats = field(default_factory=lambda: np.empty(0))
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     test: AreaEstimate | None = None
     seconds: float = 0.0
@@ -87,6 +98,12 @@ class Progress:
         """The progressive AUC."""
         return self.progressive.auc
 
+    @property
+    def ranking(self) -> Ranking:
+        """All rows of the first pass by score: what figures beside the AUC are computed from."""
+        learned = ~np.isnan(self.scores)
+        return Ranking.of_rows(self.signs[learned], self.scores[learned])
+
 
 class Comparison:
     """Several models over the same stream, chunk by chunk: the file is read once for all.
@@ -111,6 +128,7 @@ class Comparison:
         self.warm = False
         self._signs: list[Floats] = []
         self._scores: list[list[Floats]] = [[] for _ in models]
+        self._probabilities: list[list[Floats]] = [[] for _ in models]
         self._metrics = [AUC(window) for _ in models]
         self._first_pass = True
 
@@ -152,22 +170,25 @@ class Comparison:
             return
         if not self.warm:
             self.compile(chunk)
+        is_first = self._first_pass and not self._signs
         if self._first_pass:
             self._signs.append(np.array(chunk.y))
+        parts = list(_growing_parts(chunk)) if is_first else [chunk]
         refused: list[tuple[Progress, AucstreamError]] = []
-        for run, scores, metric in zip(self.runs, self._scores, self._metrics, strict=True):
+        lists = zip(self.runs, self._scores, self._probabilities, self._metrics, strict=True)
+        for run, scores, probabilities, metric in lists:
             if run.refused is not None:
                 continue
-            start = time.perf_counter()
             try:
-                chunk_scores = run.model.engine.learn_chunk(chunk)
+                learned_parts = [_learned(run, part) for part in parts]
             except AucstreamError as error:
-                refused.append((run, error))
+                refused.append((run, error if len(parts) == 1 else _reason(run, chunk, error)))
                 continue
-            run.seconds += time.perf_counter() - start
             run.rows += len(chunk)
             if self._first_pass:
+                chunk_scores = np.concatenate([part_scores for part_scores, _ in learned_parts])
                 scores.append(chunk_scores)
+                probabilities += [part_probabilities for _, part_probabilities in learned_parts]
                 learned = ~np.isnan(chunk_scores)
                 metric.update_many(chunk.y[learned], chunk_scores[learned])
                 run.curve.append((run.rows, run.seconds, metric.get()))
@@ -190,11 +211,12 @@ class Comparison:
                 run.seconds += time.perf_counter() - start
         self._first_pass = False
         signs = np.concatenate(self._signs) if self._signs else np.empty(0)
-        for run, scores in zip(self.runs, self._scores, strict=True):
+        for run, scores, probabilities in zip(self.runs, self._scores, self._probabilities, strict=True):
             run.signs = signs
             whole = scores and run.refused is None
             run.scores = np.concatenate(scores) if whole else np.full(signs.size, math.nan)
-        self._signs, self._scores = [], [[] for _ in self.runs]
+            run.probabilities = np.concatenate(probabilities) if whole else np.full(signs.size, math.nan)
+        self._signs, self._scores, self._probabilities = [], [[] for _ in self.runs], [[] for _ in self.runs]
 
     def test(self, chunks: Iterable[Chunk]) -> None:
         """Score held-out chunks in every model.
@@ -215,7 +237,40 @@ class Comparison:
         for run, parts in zip(self.runs, scores, strict=True):
             if run.refused is not None:
                 continue
-            run.test = area(np.concatenate(signs), np.concatenate(parts)) if signs else AreaEstimate(math.nan, math.nan)
+            run.test_signs = np.concatenate([np.empty(0), *signs])
+            run.test_scores = np.concatenate([np.empty(0), *parts])
+            run.test = area(run.test_signs, run.test_scores)
+
+
+def _growing_parts(chunk: Chunk) -> Iterator[Chunk]:
+    """Yield a chunk in parts half as long as all before them: the calibration of a young model changes that fast."""
+    start = 0
+    while start < len(chunk):
+        stop = min(len(chunk), start + max(FIRST_ROWS, start // 2))
+        yield _rows(chunk, start, stop)
+        start = stop
+
+
+def _learned(run: Progress, chunk: Chunk) -> tuple[Floats, Floats]:
+    """Let one model learn a chunk; return the scores before, and their probabilities by the calibration before."""
+    engine = run.model.engine
+    slope, intercept, largest = engine.log_odds_line
+    start = time.perf_counter()
+    scores = engine.learn_chunk(chunk)
+    run.seconds += time.perf_counter() - start
+    if getattr(run.model, "calibration", "logistic") == "none":
+        return scores, np.full(scores.size, math.nan)
+    with np.errstate(over="ignore"):
+        return scores, 1.0 / (1.0 + np.exp(-(slope * np.clip(scores, -largest, largest) + intercept)))
+
+
+def _reason(run: Progress, chunk: Chunk, error: AucstreamError) -> AucstreamError:
+    """Return why a model refuses a part of a chunk, with the row's number in the chunk."""
+    try:
+        run.model.engine.learn_chunk(chunk)
+    except AucstreamError as of_chunk:
+        return of_chunk
+    return error
 
 
 def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
@@ -242,18 +297,57 @@ def shuffled(chunks: Iterable[Chunk], seed: int, *, chunk_rows: int = CHUNK_ROWS
     list of Block or Rows
     """
     parts = list(chunks)
-    if not parts:
+    rows = sum(map(len, parts))
+    return taken(parts, np.random.default_rng(seed).permutation(rows), chunk_rows=chunk_rows)
+
+
+def folds(chunks: Sequence[Chunk], count: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
+    """Yield (chunks to learn, chunks to test) for each fold: row i is held out by fold i modulo `count`.
+
+    Parameters
+    ----------
+    chunks : sequence of Block or Rows
+        All of one kind.
+    count : int
+        Folds, 2 or more.
+
+    Yields
+    ------
+    (list of Block or Rows, list of Block or Rows)
+        In the order of the rows.
+    """
+    rows = np.arange(sum(map(len, chunks)))
+    for fold in range(count):
+        held = rows % count == fold
+        yield taken(chunks, rows[~held]), taken(chunks, rows[held])
+
+
+def taken(chunks: Sequence[Chunk], order: NDArray[np.int64], *, chunk_rows: int = CHUNK_ROWS) -> list[Chunk]:
+    """Return rows in an order, in chunks.
+
+    Parameters
+    ----------
+    chunks : sequence of Block or Rows
+        All of one kind.
+    order : ndarray of int (m,)
+        Numbers of the rows, from 0.
+    chunk_rows : int, default=8192
+        Rows in a chunk.
+
+    Returns
+    -------
+    list of Block or Rows
+    """
+    if not chunks or not order.size:
         return []
-    if isinstance(parts[0], Block):
-        whole = joined([part for part in parts if isinstance(part, Block)])
-        whole = whole.take(np.random.default_rng(seed).permutation(len(whole)).astype(np.int64))
+    if isinstance(chunks[0], Block):
+        whole = joined([chunk for chunk in chunks if isinstance(chunk, Block)]).take(order.astype(np.int64))
         return [whole.rows(a, min(a + chunk_rows, len(whole))) for a in range(0, len(whole), chunk_rows)]
-    tables = [part for part in parts if isinstance(part, Rows)]
-    features = together([part.features for part in tables])
-    y = np.concatenate([part.y for part in tables])
-    weights = np.concatenate([part.weights for part in tables])
-    lines = np.concatenate([part.lines for part in tables])
-    order = np.random.default_rng(seed).permutation(len(features))
+    tables = [chunk for chunk in chunks if isinstance(chunk, Rows)]
+    features = together([table.features for table in tables])
+    y = np.concatenate([table.y for table in tables])
+    weights = np.concatenate([table.weights for table in tables])
+    lines = np.concatenate([table.lines for table in tables])
     return [
         Rows(
             features.take(part.tolist()) if isinstance(features, NumberRows) else [features[i] for i in part],

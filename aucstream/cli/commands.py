@@ -13,14 +13,17 @@ from rich.table import Table
 
 from aucstream.cli.choices import map_spec, model_choices, vocabulary_choice
 from aucstream.cli.extras import require_extra
+from aucstream.cli.figures import RunPlace, figures_object, figures_table, points_table, runs_table
 from aucstream.cli.fsck import fsck
 from aucstream.cli.keys import keys
 from aucstream.cli.options import (
     DEFAULT_MODEL,
+    At,
     Capacity,
     Data,
     Delimiter,
     EvictionChoice,
+    Folds,
     Format,
     Label,
     Map,
@@ -30,6 +33,7 @@ from aucstream.cli.options import (
     Passes,
     Positive,
     ReadOptions,
+    Repeat,
     Scale,
     Seed,
     Shuffle,
@@ -43,15 +47,25 @@ from aucstream.cli.passes import (
     progress_bar,
     row_location,
     rows_remarks,
-    with_progress,
+    test_data,
 )
 from aucstream.cli.plot import check_plot, draw
-from aucstream.cli.results import auc_text, remarks, result_object, results_table, stdout_console
+from aucstream.cli.repeats import plan_of, run_plan
+from aucstream.cli.results import (
+    auc_text,
+    best_first,
+    print_remarks,
+    remarks,
+    result_object,
+    results_table,
+    stdout_console,
+)
 from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.evaluate import Comparison
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.learners._base.estimator import RankingClassifier
+from aucstream.metrics.operating_points import OperatingPoint
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.version import __version__
 
@@ -106,6 +120,9 @@ def evaluate(
     eviction: EvictionChoice = "none",
     shuffle: Shuffle = False,
     passes: Passes = 1,
+    at: At = [],  # noqa: B006
+    repeat: Repeat = 1,
+    folds: Folds = None,
     window: Annotated[
         int | None, typer.Option(help="Number of latest rows that each point of the plotted AUC covers; default: all")
     ] = None,
@@ -121,26 +138,51 @@ def evaluate(
 ) -> None:
     """Score each row, then learn it: compare algorithms by AUC, with its interval and the AUC of a held-out file."""
     check_plot(plot)
-    check_numbers(passes=passes, window=window, seed=seed)
+    check_numbers(passes=passes, window=window, seed=seed, repeat=repeat)
+    points = [OperatingPoint.of_text("--at", text, "=") for text in at]
+    plan = plan_of(repeat, folds, passes, seed, shuffle, test=test, has_plot=plot is not None)
     choices = model_choices(model)
+    labels = [choice.label for choice in choices]
     spec = map_spec(map_)
     vocabulary = vocabulary_choice(capacity, min_count, eviction)
-    pipelines = [choice.pipeline(scale, seed, spec, vocabulary) for choice in choices]
-    comparison = Comparison(pipelines, window=window)
+
+    def comparison_of(seed: int) -> Comparison:
+        return Comparison([choice.pipeline(scale, seed, spec, vocabulary) for choice in choices], window=window)
+
     options = ReadOptions(label, positive, delimiter, format)
+    comparison = comparison_of(seed)
+    if not plan.is_single:
+        all_objects: list[list[dict[str, Any]]] = []
+        with progress_bar() as progress:
+            for place, comparison in run_plan(plan, comparison_of, data, test, progress, options):
+                if not all_objects:
+                    print_remarks(remarks(choices, comparison.runs, data=data, test=test, map_spec=spec))
+                objects = [figures_object(choices, comparison.runs, k, points, place) for k in range(len(choices))]
+                all_objects.append(objects)
+                if as_json:
+                    for one in objects:
+                        typer.echo(json.dumps(one, allow_nan=False))
+        if not as_json:
+            rows = all_objects[0][0]["rows"]
+            stdout_console(120).print(runs_table(all_objects, labels, points, plan.title(data, rows)))
+        return
     with progress_bar() as progress:
         learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
         if test is not None:
-            with open_data(test, options) as reader, row_location(test, None, comparison.runs[0].model):
-                comparison.test(with_progress(reader, progress, "test"))
+            test_data(comparison, test, progress, options)
     runs = comparison.runs
-    for sentence in remarks(choices, runs, data=data, test=test, map_spec=spec):
-        print(f"aucstream: {sentence}", file=sys.stderr)
+    print_remarks(remarks(choices, runs, data=data, test=test, map_spec=spec))
+    objects = [figures_object(choices, runs, k, points, RunPlace()) for k in range(len(choices))]
     if as_json:
-        for choice, run in zip(choices, runs, strict=True):
-            typer.echo(json.dumps(result_object(choice, run), allow_nan=False))
+        for one in objects:
+            typer.echo(json.dumps(one, allow_nan=False))
     else:
-        stdout_console(120).print(results_table(choices, runs, data=data, scale=scale, map_text=map_))
+        console = stdout_console(120)
+        console.print(results_table(choices, runs, data=data, scale=scale, map_text=map_))
+        ranked = sorted(zip(labels, objects, strict=True), key=lambda pair: best_first(pair[1]))
+        console.print(figures_table(ranked, labels[0]))
+        if points:
+            console.print(points_table(ranked))
     if plot is not None:
         draw(plot, [choice.label for choice in choices], runs, Path(data).name, window)
 
@@ -179,8 +221,7 @@ def train(
     run = comparison.runs[0]
     if not run.rows:
         raise InvalidParams(data, "rows to learn", Description("none"))
-    for sentence in remarks(choices, [run], data=data, test=None, map_spec=spec):
-        print(f"aucstream: {sentence}", file=sys.stderr)
+    print_remarks(remarks(choices, [run], data=data, test=None, map_spec=spec))
     result = result_object(choices[0], run)
     arrays, meta = run.model.state_dict()
     meta["training"] = {key: result[key] for key in ("rows", "positives", "progressive_auc", "auc_low", "auc_high")}

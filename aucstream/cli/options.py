@@ -65,6 +65,22 @@ Shuffle = Annotated[
     bool, typer.Option("--shuffle", help="Random order, drawn from --seed; all rows are held in memory")
 ]
 Passes = Annotated[int, typer.Option(help="Passes over DATA, 1 or more")]
+At = Annotated[
+    list[str],
+    typer.Option(
+        "--at",
+        help="Figures where rows are called positive up to a cut: fpr=0.01 (false-positive rate), top=100 (rows), "
+        "top=0.05 (share of the rows) or threshold=0.7 (score); may be repeated",
+    ),
+]
+Repeat = Annotated[
+    int,
+    typer.Option(help="Runs in as many random orders, with mean and standard deviation; above 1 it implies --shuffle"),
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(help="Hold out each of so many folds in turn, row i in fold i modulo FOLDS; 2 or more"),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of the models, 0 or more")]
 
 

@@ -108,18 +108,87 @@ def learn_data(
         comparison.end_pass()
         if number == 0:
             run = comparison.runs[0]
-            if options.positive is not None and run.rows and not run.positives:
-                seen = f" (the first are {some(reader.label_words, SHOWN_WORDS)})" if reader.label_words else ""
-                expected = f"the text of a cell in label column {options.label!r} of {data}{seen}"
-                raise InvalidParams("--positive", expected, options.positive)
+            if run.rows and not run.positives:
+                _check_positive(data, reader, options)
             rows_remarks(reader)
+
+
+def read_whole(data: str, progress: Progress, options: ReadOptions) -> list[Chunk]:
+    """Return all rows of a file, in chunks.
+
+    Parameters
+    ----------
+    data : str
+        File name; "-" is standard input.
+    progress : Progress
+        Shows the rows that were read.
+    options : ReadOptions
+
+    Raises
+    ------
+    InvalidParams, OSError
+        The file cannot be read.
+    """
+    with open_data(data, options) as reader:
+        chunks = list(with_progress(reader, progress, "read"))
+    if chunks and not any((chunk.y > 0.0).any() for chunk in chunks):
+        _check_positive(data, reader, options)
+    rows_remarks(reader)
+    return chunks
+
+
+def test_data(comparison: Comparison, test: str, progress: Progress, options: ReadOptions) -> None:
+    """Let all models score a held-out file.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    test : str
+        File name.
+    progress : Progress
+    options : ReadOptions
+
+    Raises
+    ------
+    InvalidParams, InvalidBlock, OSError
+        The file cannot be read, or a row cannot be used.
+    """
+    with open_data(test, options) as reader, row_location(test, None, comparison.runs[0].model):
+        comparison.test(with_progress(reader, progress, "test"))
+
+
+def _check_positive(data: str, reader: Reader, options: ReadOptions) -> None:
+    """Raise where `--positive` names no cell of a file without positives."""
+    if options.positive is not None:
+        seen = f" (the first are {some(reader.label_words, SHOWN_WORDS)})" if reader.label_words else ""
+        expected = f"the text of a cell in label column {options.label!r} of {data}{seen}"
+        raise InvalidParams("--positive", expected, options.positive)
 
 
 def _learn_pass(
     comparison: Comparison, data: str, chunks: Iterable[Chunk], seed: int | None, progress: Progress
 ) -> None:
     """Let all models learn the chunks of one pass."""
-    for chunk in chunks if seed is None else shuffled(chunks, seed):
+    learn_chunks(comparison, data, chunks if seed is None else shuffled(chunks, seed), progress)
+
+
+def learn_chunks(comparison: Comparison, data: str, chunks: Iterable[Chunk], progress: Progress) -> None:
+    """Let all models learn chunks.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    data : str
+        Name of their file.
+    chunks : iterable of Chunk
+    progress : Progress
+
+    Raises
+    ------
+    InvalidBlock
+        A row cannot be used.
+    """
+    for chunk in chunks:
         with row_location(data, chunk, comparison.runs[0].model):
             if not comparison.warm:
                 _compile(comparison, chunk, progress)

@@ -75,6 +75,17 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
+def best_first(result: dict[str, Any]) -> list[float]:
+    """Return what a model's object is sorted by: its test AUC, then its progressive AUC, the best first.
+
+    Parameters
+    ----------
+    result : dict
+        As `result_object` returns it.
+    """
+    return [-(result[key] or 0.0) for key in ("test_auc", "progressive_auc")]
+
+
 def results_table(
     choices: Sequence[ModelChoice], runs: Sequence[Run], *, data: str, scale: str, map_text: str | None
 ) -> Table:
@@ -91,7 +102,7 @@ def results_table(
     """
     rows = sorted(
         ((choice, run, result_object(choice, run)) for choice, run in zip(choices, runs, strict=True)),
-        key=lambda row: [-(row[2][key] or 0.0) for key in ("test_auc", "progressive_auc")],
+        key=lambda row: best_first(row[2]),
     )
     best = rows[0][2]
     resolved = getattr(runs[0].model, "resolved", None) or {"scaler": scale}
@@ -139,6 +150,18 @@ def _note(run: Run) -> str:
     if run.refused is not None:
         return " (refused)"
     return f" ({run.skipped} rows skipped)" if run.skipped else ""
+
+
+def print_remarks(sentences: Sequence[str]) -> None:
+    """Print each sentence on standard error.
+
+    Parameters
+    ----------
+    sentences : sequence of str
+        As `remarks` returns them.
+    """
+    for sentence in sentences:
+        print(f"aucstream: {sentence}", file=sys.stderr)
 
 
 def remarks(

@@ -37,6 +37,16 @@ RESULT_KEYS = [
     "test_auc",
     "seconds",
     "rows_per_second",
+    "average_precision",
+    "average_precision_low",
+    "average_precision_high",
+    "log_loss",
+    "brier",
+    "expected_calibration_error",
+    "at",
+    "difference",
+    "run",
+    "fold",
 ]
 
 
