@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 from aucstream.cli.options import check_numbers
 from aucstream.constraints import Rule, rules_of
 from aucstream.errors import InvalidParams
+from aucstream.features.columns import Columns
 from aucstream.features.encoding.turnover import Eviction
 from aucstream.features.maps.maps import map_class
 from aucstream.features.scaling.scalers import OFFERED, is_scaling
@@ -33,8 +34,8 @@ class VocabularyChoice:
     columns: ColumnsSpec
 
 
-def vocabulary_choice(capacity: int, min_count: int, eviction: str) -> VocabularyChoice:
-    """Return what `--capacity`, `--min-count` and `--eviction` name.
+def vocabulary_choice(capacity: int, min_count: int, eviction: str, said: Columns | None = None) -> VocabularyChoice:
+    """Return what `--capacity`, `--min-count`, `--eviction` and the options of columns name.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ def vocabulary_choice(capacity: int, min_count: int, eviction: str) -> Vocabular
         Values of the options, 1 or more.
     eviction : str
         Value of the option.
+    said : Columns, optional
+        What columns are.
 
     Returns
     -------
@@ -55,7 +58,9 @@ def vocabulary_choice(capacity: int, min_count: int, eviction: str) -> Vocabular
     check_numbers(capacity=capacity, min_count=min_count)
     if eviction not in EVICTIONS:
         raise InvalidParams("--eviction", " | ".join(map(repr, EVICTIONS)), eviction)
-    columns = ColumnsSpec(min_count=min_count, eviction=cast("Eviction", eviction))
+    columns = ColumnsSpec.of(Columns() if said is None else said).model_copy(
+        update={"min_count": min_count, "eviction": cast("Eviction", eviction)}
+    )
     return VocabularyChoice({"kind": "vocabulary", "capacity": capacity}, columns)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from rich.table import Table
 
 from aucstream.cli.choices import map_spec, model_choices, vocabulary_choice
+from aucstream.cli.data_table import data_facts, data_table
 from aucstream.cli.extras import require_extra
 from aucstream.cli.figures import RunPlace, figures_object, figures_table, points_table, runs_table
 from aucstream.cli.fsck import fsck
@@ -20,16 +22,20 @@ from aucstream.cli.options import (
     DEFAULT_MODEL,
     At,
     Capacity,
+    Category,
     Data,
+    Decimal,
     Delimiter,
     EvictionChoice,
     Folds,
     Format,
+    Ignore,
     Label,
     Map,
     MinCount,
     Model,
     Models,
+    Number,
     Passes,
     Positive,
     ReadOptions,
@@ -37,13 +43,19 @@ from aucstream.cli.options import (
     Scale,
     Seed,
     Shuffle,
+    Thousands,
+    Time,
+    ZeroBased,
     check_numbers,
     check_output,
+    columns_choice,
 )
 from aucstream.cli.passes import (
     in_option_names,
+    is_data,
     learn_data,
     open_data,
+    option_names,
     progress_bar,
     row_location,
     rows_remarks,
@@ -64,6 +76,7 @@ from aucstream.constraints import rules_of
 from aucstream.errors import BadSnapshot, Description, InvalidParams
 from aucstream.evaluate import Comparison
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
+from aucstream.io.decisions import Decision, columns_of, decisions_of
 from aucstream.learners._base.estimator import RankingClassifier
 from aucstream.metrics.operating_points import OperatingPoint
 from aucstream.registry import LEARNERS, learner_class
@@ -131,6 +144,13 @@ def evaluate(
     positive: Positive = None,
     delimiter: Delimiter = None,
     format: Format = None,
+    zero_based: ZeroBased = False,
+    ignore: Ignore = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
+    number: Number = [],  # noqa: B006
+    time: Time = [],  # noqa: B006
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per model and line")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write the AUC curves to this .png, .svg or .pdf; needs aucstream[plot]")
@@ -144,12 +164,13 @@ def evaluate(
     choices = model_choices(model)
     labels = [choice.label for choice in choices]
     spec = map_spec(map_)
-    vocabulary = vocabulary_choice(capacity, min_count, eviction)
+    columns = columns_choice(ignore, category, number, time, decimal, thousands)
+    vocabulary = vocabulary_choice(capacity, min_count, eviction, columns)
 
     def comparison_of(seed: int) -> Comparison:
         return Comparison([choice.pipeline(scale, seed, spec, vocabulary) for choice in choices], window=window)
 
-    options = ReadOptions(label, positive, delimiter, format)
+    options = ReadOptions(label, positive, delimiter, format, columns, decimal, thousands, zero_based=zero_based)
     comparison = comparison_of(seed)
     if not plan.is_single:
         all_objects: list[list[dict[str, Any]]] = []
@@ -167,9 +188,10 @@ def evaluate(
             stdout_console(120).print(runs_table(all_objects, labels, points, plan.title(data, rows)))
         return
     with progress_bar() as progress:
-        learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
+        order = seed if shuffle else None
+        decisions = learn_data(comparison, data, passes=passes, seed=order, progress=progress, options=options)
         if test is not None:
-            test_data(comparison, test, progress, options)
+            test_data(comparison, test, progress, replace(options, decisions=decisions))
     runs = comparison.runs
     print_remarks(remarks(choices, runs, data=data, test=test, map_spec=spec))
     objects = [figures_object(choices, runs, k, points, RunPlace()) for k in range(len(choices))]
@@ -204,6 +226,13 @@ def train(
     positive: Positive = None,
     delimiter: Delimiter = None,
     format: Format = None,
+    zero_based: ZeroBased = False,
+    ignore: Ignore = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
+    number: Number = [],  # noqa: B006
+    time: Time = [],  # noqa: B006
+    decimal: Decimal = None,
+    thousands: Thousands = None,
 ) -> None:
     """Learn a file and save the model."""
     from aucstream import snapshot
@@ -214,10 +243,13 @@ def train(
         raise InvalidParams("--model", "one algorithm", model[0] if len(model) == 1 else model)
     check_output(out)
     spec = map_spec(map_)
-    comparison = Comparison([choices[0].pipeline(scale, seed, spec, vocabulary_choice(capacity, min_count, eviction))])
-    options = ReadOptions(label, positive, delimiter, format)
+    columns = columns_choice(ignore, category, number, time, decimal, thousands)
+    vocabulary = vocabulary_choice(capacity, min_count, eviction, columns)
+    comparison = Comparison([choices[0].pipeline(scale, seed, spec, vocabulary)])
+    options = ReadOptions(label, positive, delimiter, format, columns, decimal, thousands, zero_based=zero_based)
     with progress_bar() as progress:
-        learn_data(comparison, data, passes=passes, seed=seed if shuffle else None, progress=progress, options=options)
+        order = seed if shuffle else None
+        decisions = learn_data(comparison, data, passes=passes, seed=order, progress=progress, options=options)
     run = comparison.runs[0]
     if not run.rows:
         raise InvalidParams(data, "rows to learn", Description("none"))
@@ -225,6 +257,10 @@ def train(
     result = result_object(choices[0], run)
     arrays, meta = run.model.state_dict()
     meta["training"] = {key: result[key] for key in ("rows", "positives", "progressive_auc", "auc_low", "auc_high")}
+    if label is not None:
+        decisions[label] = Decision("ignore")  # where another file is scored
+    if decisions:
+        meta["training"]["columns"] = columns_of(decisions)
     snapshot.write(out, snapshot.pack(arrays, meta))
     auc = auc_text(result["progressive_auc"])
     typer.echo(f"{out}: {choices[0].label}, {run.rows:,} rows, progressive AUC {auc}")
@@ -238,11 +274,20 @@ def score(
     label: Annotated[str | None, typer.Option(help="Label column of a table, left out of the features")] = None,
     delimiter: Delimiter = None,
     format: Format = None,
+    zero_based: ZeroBased = False,
+    ignore: Ignore = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
+    number: Number = [],  # noqa: B006
+    time: Time = [],  # noqa: B006
+    decimal: Decimal = None,
+    thousands: Thousands = None,
 ) -> None:
     """Score the rows of a file: one line {"score", "probability"} for each row."""
-    model, _ = _load_model(file)
+    model, meta = _load_model(file)
+    columns = columns_choice(ignore, category, number, time, decimal, thousands)
+    decisions = decisions_of(meta.get("training", {}).get("columns", {}))
     calibrated = getattr(model, "calibration", "logistic") != "none"
-    options = ReadOptions(label, None, delimiter, format)
+    options = ReadOptions(label, None, delimiter, format, columns, decimal, thousands, decisions, zero_based)
     if out is not None:
         check_output(out)
     with contextlib.ExitStack() as stack:
@@ -265,11 +310,31 @@ def score(
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Saved model")],
+    file: Annotated[Path, typer.Argument(help="Saved model, or a data file: what its columns are")],
     top: Annotated[int, typer.Option(min=0, help="Number of weights shown, the largest first")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+    label: Label = None,
+    delimiter: Delimiter = None,
+    format: Format = None,
+    zero_based: ZeroBased = False,
+    ignore: Ignore = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
+    number: Number = [],  # noqa: B006
+    time: Time = [],  # noqa: B006
+    decimal: Decimal = None,
+    thousands: Thousands = None,
 ) -> None:
-    """Show a saved model: algorithm, rows, AUC, largest weights, members of an `auto` model."""
+    """Show a saved model: algorithm, rows, AUC, largest weights, members of `auto`; or the columns of a data file."""
+    columns = columns_choice(ignore, category, number, time, decimal, thousands)
+    if format is not None or is_data(str(file)):
+        options = ReadOptions(label, None, delimiter, format, columns, decimal, thousands, zero_based=zero_based)
+        with open_data(str(file), options, labelled=False, show_delimiter=not as_json) as reader, option_names():
+            data_columns = data_facts(reader, label)
+        if as_json:
+            typer.echo(json.dumps(data_columns, allow_nan=False))
+        else:
+            stdout_console(160).print(data_table(data_columns))
+        return
     model, meta = _load_model(file)
     learner = meta.get("learner", meta)
     training = meta.get("training", {})
@@ -289,6 +354,7 @@ def inspect(
         "progressive_auc": training.get("progressive_auc"),
         "auc_low": training.get("auc_low"),
         "auc_high": training.get("auc_high"),
+        **({"columns": training["columns"]} if "columns" in training else {}),
         "weights": [{"name": name, "weight": weight} for name, weight in weights],
         "members": getattr(getattr(model, "learner", model), "members", []),
         "remarks": getattr(getattr(model, "learner", model), "remarks", []),
@@ -298,7 +364,7 @@ def inspect(
         return
     table = Table(show_header=False, title=str(file), title_justify="left")
     for key, value in facts.items():
-        if key not in ("weights", "members", "remarks"):
+        if key not in ("weights", "members", "remarks", "columns"):
             table.add_row(key, auc_text(value) if value is None or isinstance(value, float) else str(value))
     console = stdout_console(120)
     console.print(table)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from aucstream.errors import InvalidParams
+from aucstream.features.cells import PARTS
+from aucstream.features.columns import Columns
+from aucstream.io.decisions import Decision
 
 Data = Annotated[
     str,
-    typer.Argument(help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2 or .zst; - is standard input"),
+    typer.Argument(
+        help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2, .xz or .zst; - is standard input"
+    ),
 ]
 DEFAULT_MODEL = "auto"
 Models = Annotated[
@@ -52,8 +58,40 @@ EvictionChoice = Annotated[
         "least-recent: it takes the place of the name that was least recently seen",
     ),
 ]
+Ignore = Annotated[
+    list[str],
+    typer.Option("--ignore", help="Column to leave out, by name or pattern (*, ?, [ab]); may be repeated"),
+]
+Category = Annotated[
+    list[str],
+    typer.Option("--category", help="Column whose values are words, 7 too; name or pattern; may be repeated"),
+]
+Number = Annotated[
+    list[str],
+    typer.Option("--number", help="Column of numbers, 007 too; name or pattern; may be repeated"),
+]
+Time = Annotated[
+    list[str],
+    typer.Option(
+        "--time",
+        help="Column of dates or times, read as seconds since 1970; name or pattern; NAME:hour,weekday adds the hour and "
+        "the weekday as words; may be repeated",
+    ),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal mark of numbers in text, . or ,; by default each column's first rows decide")
+]
+Thousands = Annotated[
+    str | None,
+    typer.Option(help="Mark between thousands of numbers in text: , . ' _ or a blank; by default as --decimal"),
+]
 Label = Annotated[str | None, typer.Option(help="Label column of a table")]
-Positive = Annotated[str | None, typer.Option(help="Text of a positive label; needed where labels are words")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        help="Text, or number, of a positive label, all others are negative; needed where labels are others than 0, -1 and 1"
+    ),
+]
 Delimiter = Annotated[
     str | None, typer.Option(help="Delimiter of a CSV file; by default it is detected among , ; and tab")
 ]
@@ -61,6 +99,7 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="svmlight, csv, ndjson, parquet or arrow; by default the file's name decides"),
 ]
+ZeroBased = Annotated[bool, typer.Option("--zero-based", help="Columns of svmlight count from 0, not from 1")]
 Shuffle = Annotated[
     bool, typer.Option("--shuffle", help="Random order, drawn from --seed; all rows are held in memory")
 ]
@@ -92,12 +131,66 @@ class ReadOptions:
     ----------
     label, positive, delimiter, format : str or None
         The options of the same names.
+    columns : Columns
+        What `--ignore`, `--category`, `--number` and `--time` say.
+    decimal, thousands : str or None
+        The options of the same names.
+    decisions : mapping of str to Decision
+        What the columns of another file were; see `aucstream.io.read`.
+    zero_based : bool
+        Whether an svmlight file counts columns from 0.
     """
 
     label: str | None
     positive: str | None
     delimiter: str | None
     format: str | None
+    columns: Columns = field(default_factory=Columns)
+    decimal: str | None = None
+    thousands: str | None = None
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    zero_based: bool = False
+
+
+def columns_choice(
+    ignore: list[str],
+    category: list[str],
+    number: list[str],
+    time: list[str],
+    decimal: str | None,
+    thousands: str | None,
+) -> Columns:
+    """Return what the options of columns say.
+
+    Parameters
+    ----------
+    ignore, category, number, time : list of str
+        Names or patterns; of times with parts behind a colon.
+    decimal, thousands : str or None
+        Marks of numbers.
+
+    Returns
+    -------
+    Columns
+
+    Raises
+    ------
+    InvalidParams
+        A pattern or a mark is none, or a name stands twice.
+    """
+    try:
+        return Columns(ignore, category, number, [_time(text) for text in time], decimal or ".", thousands)
+    except InvalidParams as error:
+        option = error.where.removeprefix("columns.").partition(".")[0]
+        expected = error.expected.replace("`", "--", 1).replace("`", "", 1)
+        raise InvalidParams(f"--{option}", expected, error.got) from None
+
+
+def _time(text: str) -> Any:
+    name, colon, parts = text.rpartition(":")
+    if not colon or not all(part in PARTS for part in parts.split(",")):
+        return text
+    return {"name": name, "parts": parts.split(",")}
 
 
 def check_numbers(**options: int | None) -> None:

@@ -6,24 +6,29 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from aucstream.cli.leaks import LeakWatch
 from aucstream.cli.options import ReadOptions
 from aucstream.errors import BadRow, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Comparison, shuffled
-from aucstream.io import Reader, Rows, read
+from aucstream.io import Decision, Reader, Rows, read
 from aucstream.io.labels import SHOWN_WORDS, column_of, some
+from aucstream.io.source import is_nameless
 from aucstream.learners._base.estimator import RankingClassifier
 
+MOST_REMARKS = 20  # of the columns of one file
 PATIENCE = 5.0  # seconds; kernels of one learner come from the cache in less
 
 _ROW = re.compile(r"\[(\d+)\](?:\['?(.*?)'?\])?$")
 _ARGUMENTS = {
     "positive=VALUE that names the class": "--positive VALUE",
-    "; zero_based=True reads files that count from 0": "",
+    "zero_based=True": "--zero-based",
+    "decimal= and thousands= say how numbers are written, category= makes": "--decimal and --thousands say how numbers are "
+    "written, --category makes",
 }
 
 
@@ -55,8 +60,13 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
             label=options.label,
             positive=options.positive,
             delimiter=options.delimiter,
+            zero_based=options.zero_based,
             format=options.format,
             labelled=labelled,
+            columns=options.columns,
+            decimal=options.decimal,
+            thousands=options.thousands,
+            decisions=options.decisions,
         )
         if options.label is not None and reader.columns is not None:
             try:
@@ -69,9 +79,30 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
     return reader
 
 
+def is_data(path: str) -> bool:
+    """Return whether a file neither has the name of a saved model nor begins as one; one that cannot be read, by its name.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    bool
+    """
+    if path == "-" or path.endswith(".safetensors"):
+        return path == "-"
+    try:
+        with open(path, "rb") as file:
+            head = file.read(9)
+    except OSError:
+        return not is_nameless(path)
+    return not (head[8:] == b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 32)
+
+
 def learn_data(
     comparison: Comparison, data: str, *, passes: int, seed: int | None, progress: Progress, options: ReadOptions
-) -> None:
+) -> dict[str, Decision]:
     """Let all models learn a file.
 
     Parameters
@@ -88,33 +119,41 @@ def learn_data(
         Shows the rows that were read.
     options : ReadOptions
 
+    Returns
+    -------
+    dict of str to Decision
+        What the columns of the file are.
+
     Raises
     ------
     InvalidParams, InvalidBlock, OSError
         The file cannot be read, or a row cannot be used.
     """
     memory: list[Chunk] | None = None
+    leaks = LeakWatch()
     if data == "-" and passes > 1:
         with open_data(data, options) as reader:
             memory = list(with_progress(reader, progress, "read"))
     for number in range(passes):
         order = None if seed is None else seed + number
         if memory is not None:
-            _learn_pass(comparison, data, memory, order, progress)
+            _learn_pass(comparison, data, memory, order, progress, leaks if number == 0 else None)
         else:
             task = "learn" if passes == 1 else f"pass {number + 1}"
             with open_data(data, options, show_delimiter=number == 0) as reader:
-                _learn_pass(comparison, data, with_progress(reader, progress, task), order, progress)
+                chunks = with_progress(reader, progress, task)
+                _learn_pass(comparison, data, chunks, order, progress, leaks if number == 0 else None)
         comparison.end_pass()
         if number == 0:
             run = comparison.runs[0]
             if run.rows and not run.positives:
                 _check_positive(data, reader, options)
-            rows_remarks(reader)
+            rows_remarks(reader, leaks.remarks)
+    return reader.decisions
 
 
-def read_whole(data: str, progress: Progress, options: ReadOptions) -> list[Chunk]:
-    """Return all rows of a file, in chunks.
+def read_whole(data: str, progress: Progress, options: ReadOptions) -> tuple[list[Chunk], dict[str, Decision]]:
+    """Return all rows of a file, in chunks, and what its columns are.
 
     Parameters
     ----------
@@ -133,8 +172,11 @@ def read_whole(data: str, progress: Progress, options: ReadOptions) -> list[Chun
         chunks = list(with_progress(reader, progress, "read"))
     if chunks and not any((chunk.y > 0.0).any() for chunk in chunks):
         _check_positive(data, reader, options)
-    rows_remarks(reader)
-    return chunks
+    leaks = LeakWatch()
+    for chunk in chunks:
+        leaks.see(chunk)
+    rows_remarks(reader, leaks.remarks)
+    return chunks, reader.decisions
 
 
 def test_data(comparison: Comparison, test: str, progress: Progress, options: ReadOptions) -> None:
@@ -166,10 +208,16 @@ def _check_positive(data: str, reader: Reader, options: ReadOptions) -> None:
 
 
 def _learn_pass(
-    comparison: Comparison, data: str, chunks: Iterable[Chunk], seed: int | None, progress: Progress
+    comparison: Comparison,
+    data: str,
+    chunks: Iterable[Chunk],
+    seed: int | None,
+    progress: Progress,
+    leaks: LeakWatch | None,
 ) -> None:
     """Let all models learn the chunks of one pass."""
-    learn_chunks(comparison, data, chunks if seed is None else shuffled(chunks, seed), progress)
+    seen = chunks if leaks is None else leaks.watched(chunks)
+    learn_chunks(comparison, data, seen if seed is None else shuffled(seen, seed), progress)
 
 
 def learn_chunks(comparison: Comparison, data: str, chunks: Iterable[Chunk], progress: Progress) -> None:
@@ -265,8 +313,9 @@ def option_names() -> Iterator[None]:
                 raise BadRow(error.file, error.line, error.column, expected, error.got, path=error.path) from None
         raise
     except InvalidParams as error:
-        if error.where in ("label", "positive", "delimiter", "format"):
-            raise InvalidParams(f"--{error.where}", error.expected, error.got, path=error.path) from None
+        if error.where in ("label", "positive", "delimiter", "format", "columns.decimal", "columns.thousands"):
+            option = error.where.removeprefix("columns.")
+            raise InvalidParams(f"--{option}", error.expected, error.got, path=error.path) from None
         raise
 
 
@@ -290,18 +339,24 @@ def in_option_names(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         yield chunk
 
 
-def rows_remarks(reader: Reader) -> None:
-    """Print a sentence on standard error for each column of numbers that has shown a few words.
+def rows_remarks(reader: Reader, more: Sequence[tuple[str, str]] = ()) -> None:
+    """Print a sentence on standard error for each thing about a column that is worth it.
 
     Parameters
     ----------
     reader : Reader
         At the end of its file.
+    more : sequence of (column, sentence)
+        Further remarks.
     """
-    for column, words in reader.mixed.items():
-        kinds = f"the word {words[0]!r}" if len(words) == 1 else f"{len(words)} words, such as {words[0]!r}"
-        sentence = f"{reader.name}, column {column}: has numbers and {kinds}; a word is a feature of its own, no number"
-        print(f"aucstream: {sentence}", file=sys.stderr)
+    remarks = [*reader.remarks, *more]
+    for column, sentence in remarks[:MOST_REMARKS]:
+        print(f"aucstream: {reader.name}, column {column}: {sentence}", file=sys.stderr)
+    if len(remarks) > MOST_REMARKS:
+        print(
+            f"aucstream: {reader.name}: {len(remarks) - MOST_REMARKS} more remarks; `aucstream inspect {reader.name}`",
+            file=sys.stderr,
+        )
 
 
 def progress_bar() -> Progress:

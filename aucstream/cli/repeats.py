@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.progress import Progress
 
@@ -96,7 +96,8 @@ def run_plan(
     InvalidParams, InvalidBlock, OSError
         A file cannot be read, or a row cannot be used.
     """
-    whole = read_whole(data, progress, options)
+    whole, decisions = read_whole(data, progress, options)
+    as_data = replace(options, decisions=decisions)
     for number in range(plan.repeat):
         seed = plan.seed + number * plan.passes
         order: Sequence[Chunk] = shuffled(whole, seed) if plan.is_shuffled else whole
@@ -111,5 +112,5 @@ def run_plan(
             if held is not None:
                 comparison.test(held)
             elif test is not None:
-                test_data(comparison, test, progress, options)
+                test_data(comparison, test, progress, as_data)
             yield RunPlace(number + 1, None if fold is None else fold + 1), comparison

@@ -151,6 +151,20 @@ class Columns(base.Transformer):
         entry = self._entry(name)
         return None if entry is None else entry[0]
 
+    def parts_of(self, name: str | int) -> tuple[str, ...]:
+        """Return which parts of a column's times are features of their own.
+
+        Parameters
+        ----------
+        name : str or int
+
+        Returns
+        -------
+        tuple of {"hour", "weekday"}
+        """
+        entry = self._entry(name)
+        return () if entry is None else entry[1].parts
+
     def _entry(self, name: Any) -> tuple[Kind, TimeColumn] | None:
         known = self._known
         try:

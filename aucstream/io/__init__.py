@@ -9,18 +9,21 @@ May import `features` and below.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from aucstream.errors import InvalidParams
+from aucstream.features.columns import Columns
+from aucstream.io.decided_rows import DecidedRows
+from aucstream.io.decisions import Decision, Rules
 from aucstream.io.rows import CHUNK_ROWS, Rows
 from aucstream.io.source import STDIN, PathLike, Source, is_nameless, kind_of, open_source, sniff
 
 if TYPE_CHECKING:
     from aucstream.block import Block
 
-__all__ = ["Reader", "Rows", "kind_of", "open_source", "read"]
+__all__ = ["Decision", "Reader", "Rows", "kind_of", "open_source", "read"]
 
 
 class Reader:
@@ -56,8 +59,18 @@ class Reader:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Columns of numbers that have shown a few words so far, and the words; CSV only."""
+        """Columns of numbers that have shown a few words so far, and the words."""
         return dict(getattr(self._chunks, "mixed", {}))
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """What each column is, by name; of NDJSON, Parquet and Arrow those of strings alone. Empty before the first chunk."""
+        return dict(getattr(self._chunks, "decisions", {}))
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """(column, sentence) for each thing about a column that is worth a remark, so far."""
+        return list(getattr(self._chunks, "remarks", []))
 
     @property
     def label_words(self) -> tuple[str, ...]:
@@ -107,6 +120,10 @@ def read(
     format: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     labelled: bool = True,
+    columns: Columns | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    decisions: Mapping[str, Decision] | None = None,
 ) -> Reader:
     """Open a file, or standard input for `-`, as an iterator over chunks of rows.
 
@@ -130,6 +147,12 @@ def read(
         Rows in a chunk.
     labelled : bool, default=True
         False: rows are only scored; labels need not be there, and `y` is empty.
+    columns : Columns, optional
+        What is said of columns, by name; the first rows decide the others. Its `decimal` and `thousands` count nothing.
+    decimal, thousands : str, optional
+        Marks of numbers; by default each column's first rows decide.
+    decisions : mapping of str to Decision, optional
+        `Reader.decisions` of another file: its columns are read as they were there.
 
     Returns
     -------
@@ -149,6 +172,7 @@ def read(
     source = open_source(path)
     try:
         kind = kind or _sniffed(source, path)
+        rules = Rules(columns, decimal, thousands, decisions or {})
         _check_options(
             kind, label=label, positive=positive, delimiter=delimiter, zero_based=True if zero_based else None
         )
@@ -161,6 +185,7 @@ def read(
             zero_based=zero_based,
             chunk_rows=chunk_rows,
             labelled=labelled,
+            rules=rules,
         )
     except BaseException:
         source.close()
@@ -196,6 +221,7 @@ def _chunks(
     zero_based: bool,
     chunk_rows: int,
     labelled: bool,
+    rules: Rules,
 ) -> tuple[Iterator[Block | Rows], str | None]:
     if kind == "svmlight":
         from aucstream.io.svmlight import read_svmlight
@@ -203,11 +229,12 @@ def _chunks(
         blocks = read_svmlight(
             source, chunk_rows=chunk_rows, zero_based=zero_based, positive=positive, labelled=labelled
         )
-        return blocks, None
+        columns = rules.columns
+        return (blocks if columns is None or not columns.changes_values else map(columns.block, blocks)), None
     if kind == "ndjson":
         from aucstream.io.ndjson import read_ndjson
 
-        return read_ndjson(source, chunk_rows=chunk_rows, labelled=labelled), None
+        return DecidedRows(read_ndjson(source, chunk_rows=chunk_rows, labelled=labelled), rules, source.name), None
     if kind == "csv":
         from aucstream.io.csv import read_csv
 
@@ -218,11 +245,12 @@ def _chunks(
             delimiter=delimiter,
             chunk_rows=chunk_rows,
             labelled=labelled,
+            rules=rules,
         )
         return rows, rows.delimiter
     from aucstream.io.arrow import read_arrow
 
-    return (
-        read_arrow(source, kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled),
-        None,
+    table = read_arrow(
+        source, kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled, rules=rules
     )
+    return DecidedRows(table, rules, source.name), None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, cast
 
@@ -13,6 +15,7 @@ import numpy as np
 from aucstream.block import Floats
 from aucstream.errors import BadRow, InvalidParams, pip_install
 from aucstream.features.number_rows import NumberRows
+from aucstream.io.decisions import NO_RULES, Rules
 from aucstream.io.labels import Labels, column_of
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source
@@ -26,11 +29,13 @@ def read_arrow(
     positive: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     labelled: bool = True,
+    rules: Rules = NO_RULES,
 ) -> ArrowReader:
     """Read a Parquet or Arrow file in chunks of rows.
 
-    Columns are numbers, bools, strings (dictionaries of them too) or lists of strings. Null is
-    missing; NaN as well, as in data frames; infinity is refused.
+    Columns are numbers, bools, strings (dictionaries of them too), lists of strings, or dates and times, which are seconds
+    (since 1970, of the day, or in all). Null is missing; NaN as well, as in data frames; infinity is refused. The index of
+    a frame, as the metadata of pandas name it, is left out.
 
     Parameters
     ----------
@@ -43,6 +48,8 @@ def read_arrow(
         As in `read_csv`; a label is compared by its text: `true`, `1`, `1.0`.
     chunk_rows : int
         Rows in a chunk at most.
+    rules : Rules
+        Columns that are left out may be of any type.
 
     Returns
     -------
@@ -57,7 +64,13 @@ def read_arrow(
         For a row: file, number of the row, column and value.
     """
     return ArrowReader(
-        as_source(source), kind=kind, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled
+        as_source(source),
+        kind=kind,
+        label=label,
+        positive=positive,
+        chunk_rows=chunk_rows,
+        labelled=labelled,
+        rules=rules,
     )
 
 
@@ -88,6 +101,7 @@ class ArrowReader:
         positive: str | None,
         chunk_rows: int,
         labelled: bool,
+        rules: Rules = NO_RULES,
     ) -> None:
         self._pa = _pyarrow()
         self._file = source.name
@@ -101,7 +115,9 @@ class ArrowReader:
             raise InvalidParams(self._file, "columns with names that differ", self.columns)
         self._label = column_of(label, self.columns, self._file, needed=labelled)
         self._labels = Labels(self._file, label or "", positive) if labelled else None
-        self._features = [j for j in range(len(self.columns)) if j != self._label]
+        self._index = [name for name in _index_columns(schema) if name in self.columns and name != label]
+        ignored = {*self._index, *(name for name in self.columns if rules.leaves_out(name))}
+        self._features = [j for j, name in enumerate(self.columns) if j != self._label and name not in ignored]
         for j in self._features:
             self._check_type(self.columns[j], schema.field(j).type)
         self._chunks = self._read()
@@ -116,6 +132,11 @@ class ArrowReader:
     def label_words(self) -> tuple[str, ...]:
         """Distinct labels of the first chunk, as they are written."""
         return () if self._labels is None else self._labels.words
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """(column, sentence) for each thing that is worth a remark."""
+        return [(name, "is the index of a frame, by its metadata, and is left out") for name in self._index]
 
     def _open(self, source: Source, kind: str) -> tuple[Any, Iterator[Any]]:
         if kind == "arrow" and not source.head().startswith(b"ARROW1"):
@@ -141,8 +162,9 @@ class ArrowReader:
         word = inner.value_type if is_list else inner
         is_word = types.is_string(word) or types.is_large_string(word) or types.is_string_view(word)
         is_number = types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner)
-        if not (is_word or is_number or types.is_boolean(inner) or types.is_null(inner)):
-            expected = "a column of numbers, bools, strings or lists of strings"
+        is_time = _seconds_of_unit(inner) is not None
+        if not (is_word or is_number or is_time or types.is_boolean(inner) or types.is_null(inner)):
+            expected = "a column of numbers, bools, strings, lists of strings, dates or times"
             raise InvalidParams(f"{self._file}, column {name}", expected, str(kind))
 
     def _read(self) -> Iterator[Rows]:
@@ -168,9 +190,10 @@ class ArrowReader:
             y = self._labels.signs(self._texts(batch.column(self._label)), lines)
         names = [self.columns[j] for j in self._features]
         features: Sequence[Any]
-        matrix = self._matrix(batch)
+        read = [self._in_seconds(batch.column(j)) for j in self._features]
+        matrix = self._matrix(read, n)
         if matrix is None:
-            columns = [self._values(self.columns[j], batch.column(j), lines) for j in self._features]
+            columns = [self._values(name, column, lines) for name, column in zip(names, read, strict=True)]
             features = named_rows(names, columns, n)
         else:
             features = NumberRows(names, matrix)
@@ -184,17 +207,28 @@ class ArrowReader:
             return [texts[value] for value in values]
         return [_text(value) for value in values]
 
-    def _matrix(self, batch: Any) -> Floats | None:
+    def _in_seconds(self, column: Any) -> Any:
+        """Return a column of dates or times as seconds; any other as it is."""
+        seconds = _seconds_of_unit(column.type)
+        if seconds is None:
+            return column
+        types = self._pa.types
+        narrow = types.is_date32(column.type) or types.is_time32(column.type)
+        whole = column.cast(self._pa.int32()).cast(self._pa.int64()) if narrow else column.cast(self._pa.int64())
+        mask = np.asarray(whole.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        numbers = whole.fill_null(0).to_numpy(zero_copy_only=False)
+        return self._pa.array(numbers / seconds, mask=mask)
+
+    def _matrix(self, columns: list[Any], n: int) -> Floats | None:
         """Return the features as a matrix where all are finite numbers; None elsewhere."""
         types = self._pa.types
-        columns = [batch.column(j) for j in self._features]
         plain = all(
             (types.is_integer(column.type) or types.is_floating(column.type)) and not column.null_count
             for column in columns
         )
         if not columns or not plain:
             return None
-        values = np.empty((batch.num_rows, len(columns)))
+        values = np.empty((n, len(columns)))
         for j, column in enumerate(columns):
             values[:, j] = column.to_numpy(zero_copy_only=False)
         return values if np.isfinite(values).all() else None
@@ -214,6 +248,26 @@ class ArrowReader:
                 if words is not None and None in words:
                     raise BadRow(self._file, lines[i], name, "a list of strings without null", words)
         return cast("list[Value | None]", values)
+
+
+def _index_columns(schema: Any) -> list[str]:
+    """Return the columns that hold the index of a frame, as pandas notes them."""
+    try:
+        names = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError):
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _seconds_of_unit(kind: Any) -> float | None:
+    """Return how many units of a type of times are a second; of dates, a fraction. None: it is none."""
+    name = str(kind)
+    if name == "date32[day]":
+        return 1.0 / 86_400.0
+    if name == "date64[ms]":
+        return 1e3
+    match = re.match(r"(?:timestamp|time32|time64|duration)\[(s|ms|us|ns)\b", name)
+    return None if match is None else {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[match[1]]
 
 
 def _text(label: object) -> str:

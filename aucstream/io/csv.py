@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -15,7 +14,9 @@ import numpy as np
 
 from aucstream.errors import BadRow, InvalidParams
 from aucstream.features.number_rows import NumberRows, together
+from aucstream.io.decisions import HEAD_ROWS, NO_RULES, Decision, Refusal, Rules, TextColumn, decide
 from aucstream.io.labels import Labels, column_of
+from aucstream.io.remarks import RowNumbers, with_parts
 from aucstream.io.rows import CHUNK_ROWS, Rows, Value, named_rows
 from aucstream.io.source import PathLike, Source, as_source, whole_lines
 from aucstream.kernels.text import csv_rows
@@ -24,12 +25,8 @@ from aucstream.kernels.text.bits import COMPILED
 BATCH_ROWS = 256  # converted at once: twice as fast as 8,192, whose cells fall out of the cache
 DELIMITERS = (",", ";", "\t")
 PLAIN_DELIMITERS = frozenset(",;\t|")
-FEW_WORDS = 10  # more in a column of numbers are no slips
 FEW = 64  # plain lines at once, for which looking for them has paid
 _read_lines: Callable[..., None] = csv_rows.read_lines
-_BOOLS = {"true": True, "True": True, "false": False, "False": False}
-_NONFINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_csv(
@@ -40,13 +37,14 @@ def read_csv(
     delimiter: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     labelled: bool = True,
+    rules: Rules = NO_RULES,
 ) -> CsvReader:
     """Read a CSV file with a header line, in chunks of rows.
 
-    The type is decided cell by cell: what is written as a decimal number is a float,
-    exactly `true`, `True`, `false` and `False` are bools, an empty cell is missing, anything
-    else is a word (str). Blanks around a cell are dropped. `nan` and `inf` are refused,
-    unless the column has shown a word, in this chunk or before: then they are words too.
+    A column is numbers (float), times (seconds since 1970), words (str) or bools (exactly `true`, `True`, `false` and
+    `False`), decided from the first rows for all of them, see `aucstream.io.decisions`. Blanks around a cell are
+    dropped, an empty cell is missing, and among numbers and times so are `NA`, `null`, `nan`, `-`, `?` and the like. A
+    word in a column of numbers stays a word. A first column without a name is left out as the index of a frame.
 
     Parameters
     ----------
@@ -63,6 +61,8 @@ def read_csv(
         Rows in a chunk.
     labelled : bool
         False: rows are only scored, `Rows.y` is empty, the label column may be absent and is left out.
+    rules : Rules
+        What is known of columns.
 
     Returns
     -------
@@ -83,6 +83,7 @@ def read_csv(
         delimiter=delimiter,
         chunk_rows=chunk_rows,
         labelled=labelled,
+        rules=rules,
     )
 
 
@@ -93,7 +94,6 @@ class _Chunk:
     lines: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     parts: list[Sequence[Any]] = field(default_factory=list)  # of the features
-    doubtful: list[tuple[int, str, str]] = field(default_factory=list)  # row, column, a nan or inf
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -108,8 +108,8 @@ class CsvReader:
         As given or sniffed.
     columns : tuple of str
         The header.
-    mixed : dict of str to list of str
-        Columns of numbers that have shown a few words, so far, and the words.
+    decisions : dict of str to Decision
+        What columns are; the label is not among them.
     """
 
     def __init__(
@@ -121,6 +121,7 @@ class CsvReader:
         delimiter: str | None,
         chunk_rows: int,
         labelled: bool,
+        rules: Rules = NO_RULES,
     ) -> None:
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
             raise InvalidParams("delimiter", "one character", delimiter)
@@ -135,14 +136,19 @@ class CsvReader:
         if header is None:
             raise BadRow(self._file, 1, "", "a header line with the names of the columns", "")
         self.columns = tuple(cell.strip() for cell in header[1])
+        self._has_index = len(self.columns) > 1 and not self.columns[0]
         self._check_header(header[0])
         self._label = column_of(label, self.columns, self._file, needed=labelled)
         self._labels = Labels(self._file, label or "", positive) if labelled else None
-        self._features = [j for j in range(len(self.columns)) if j != self._label]
+        self._rules = rules
+        self._others = [j for j in range(len(self.columns)) if j != self._label]
+        ignored = {j for j in self._others if rules.leaves_out(self.columns[j]) or (self._has_index and j == 0)}
+        self._ignored = [self.columns[j] for j in sorted(ignored)]
+        self._features = [j for j in self._others if j not in ignored]
+        self._kept = [at for at, j in enumerate(self._others) if j not in ignored]  # of a matrix of all but the label
         self._names = [self.columns[j] for j in self._features]
-        self._wordy: set[str] = set()
-        self._numeric: set[str] = set()
-        self._words: dict[str, dict[str, None]] = {}  # of a column, the first ones
+        self._readers: list[TextColumn] = []
+        self._row_numbers: RowNumbers | None = None
         self._plain = COMPILED and bool(self._features) and self.delimiter in PLAIN_DELIMITERS
         self._chunks = self._read()
 
@@ -158,17 +164,28 @@ class CsvReader:
         return () if self._labels is None else self._labels.words
 
     @property
+    def decisions(self) -> dict[str, Decision]:
+        """What each column is, by name; the label is not among them, nor is a column without a cell so far."""
+        decisions = {name: Decision("ignore") for name in self._ignored if name}
+        return decisions | {each.name: each.decision for each in self._readers if each.decision is not None}
+
+    @property
     def mixed(self) -> dict[str, list[str]]:
-        """Column to its words, of the columns that have shown numbers and at most `FEW_WORDS` words so far."""
-        return {
-            name: list(words)
-            for name, words in self._words.items()
-            if name in self._numeric and len(words) <= FEW_WORDS
-        }
+        """Column to its words, of the columns that have shown numbers and at most ten words so far."""
+        return {each.name: each.slips for each in self._readers if each.slips}
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """(column, sentence) for each thing that is worth a remark, so far."""
+        remarks = [("1", "has no name and is left out, as the index of a frame")] if self._has_index else []
+        remarks += [(each.name, sentence) for each in self._readers for sentence in each.sentences]
+        return remarks if self._row_numbers is None else remarks + self._row_numbers.remarks
 
     def _check_header(self, line: int) -> None:
         seen: set[str] = set()
         for j, name in enumerate(self.columns, 1):
+            if not name and j == 1 and self._has_index:
+                continue
             if not name:
                 raise BadRow(self._file, line, str(j), "a name for every column in the header", name)
             if name in seen:
@@ -191,8 +208,17 @@ class CsvReader:
     def _read(self) -> Iterator[Rows]:
         chunk = _Chunk()
         others = 1  # lines to read before the next look for plain ones
+        records, starts = self._head()
+        for at in range(0, len(records), self._chunk_rows):
+            stop = min(at + self._chunk_rows, len(records))
+            for first in range(at, stop, BATCH_ROWS):
+                part = slice(first, min(first + BATCH_ROWS, stop))
+                self._convert(records[part], starts[part], chunk)
+            if len(chunk) == self._chunk_rows:
+                yield self._rows(chunk)
+                chunk = _Chunk()
         while self._text.more():
-            rows = self._take_plain(chunk) if self._plain else 0
+            rows = self._take_plain(chunk) if self._plain and self._is_numeric() else 0
             if len(chunk) < self._chunk_rows and self._text.at < len(self._text.piece):
                 others = 1 if rows >= FEW else min(2 * others, BATCH_ROWS)
                 self._take(chunk, min(others, self._chunk_rows - len(chunk)))
@@ -202,8 +228,33 @@ class CsvReader:
         if chunk.lines:
             yield self._rows(chunk)
 
+    def _head(self) -> tuple[list[list[str]], list[int]]:
+        """Take the first rows, and decide by them what the columns are."""
+        records: list[list[str]] = []
+        starts: list[int] = []
+        while len(records) < HEAD_ROWS and self._text.more():
+            part = self._records_of(min(BATCH_ROWS, HEAD_ROWS - len(records)))
+            records += part[0]
+            starts += part[1]
+        cells = list(zip(*records, strict=True)) if records else [()] * len(self.columns)
+        heads = {self.columns[j]: cells[j] for j in self._features}
+        decisions = decide(heads, self._rules, delimiter=self.delimiter)
+        self._readers = [TextColumn(name, decisions.get(name), self._rules) for name in self._names]
+        self._row_numbers = RowNumbers([name for name in self._names if _is_number(decisions.get(name))])
+        return records, starts
+
+    def _is_numeric(self) -> bool:
+        """Return whether lines of plain numbers are read as such."""
+        return all(each.is_plain for each in self._readers)
+
     def _take(self, chunk: _Chunk, lines: int) -> None:
         """Take so many lines, and those that belong to the last record of them, into the chunk."""
+        records, starts = self._records_of(lines)
+        if records:
+            self._convert(records, starts, chunk)
+
+    def _records_of(self, lines: int) -> tuple[list[list[str]], list[int]]:
+        """Return the cells of so many lines, and of those that belong to the last record of them, and where they start."""
         before = self._text.line
         block, lines = self._text.take(lines)
         width = len(self.columns)
@@ -216,9 +267,7 @@ class CsvReader:
             elif cells:
                 hint = "" if len(cells) != 1 else f" between delimiters {self.delimiter!r}"
                 raise BadRow(self._file, line, "", f"{width} cells{hint}, as in the header", len(cells))
-        if records:
-            self._convert(records, chunk)
-            chunk.lines += starts
+        return records, starts
 
     def _take_plain(self, chunk: _Chunk) -> int:
         """Take lines that hold numbers only into the chunk; return how many."""
@@ -226,7 +275,7 @@ class CsvReader:
         data = np.frombuffer(text.piece, dtype=np.uint8)
         most = self._chunk_rows - len(chunk)
         shortest = 2 * len(self.columns)  # of a line; but for an empty label
-        values = np.empty((min(most, (data.size - text.at) // shortest + 1), len(self._features)))
+        values = np.empty((min(most, (data.size - text.at) // shortest + 1), len(self._others)))
         labels = np.empty((len(values), 2), dtype=np.int64)
         state = np.array([text.at, 0], dtype=np.int64)
         at = -1 if self._label is None else self._label
@@ -237,76 +286,53 @@ class CsvReader:
                 cells = [text.piece[start:end] for start, end in labels[:rows].tolist()]
                 texts = {cell: cell.decode().strip() for cell in set(cells)}
                 chunk.labels += [texts[cell] for cell in cells]
-            self._numeric.update(self._names)
-            chunk.parts.append(NumberRows(self._names, values[:rows]))
+            for each in self._readers:
+                each.has_numbers = True
+            matrix = values[:rows]
+            if len(self._kept) < len(self._others):
+                matrix = np.ascontiguousarray(matrix[:, self._kept])
+            chunk.parts.append(NumberRows(self._names, matrix))
             chunk.lines += range(text.line + 1, text.line + 1 + rows)
             text.line += rows
         return int(rows)
 
-    def _convert(self, records: list[list[str]], chunk: _Chunk) -> None:
+    def _convert(self, records: list[list[str]], starts: list[int], chunk: _Chunk) -> None:
         cells = list(zip(*records, strict=True))
         if self._labels is not None and self._label is not None:
             chunk.labels += [cell.strip() for cell in cells[self._label]]
-        columns = [self._values(self.columns[j], cells[j], chunk) for j in self._features]
-        rows = named_rows(self._names, columns, len(records))
+        refusals: list[tuple[int, int, Refusal]] = []
+        columns: list[Sequence[Value | None]] = []
+        for j, each in zip(self._features, self._readers, strict=True):
+            try:
+                columns.append(each.values(cells[j]))
+            except Refusal as refusal:
+                row = next(i for i, cell in enumerate(cells[j]) if cell.strip() == refusal.text)
+                refusals.append((row, j, refusal))
+        if refusals:
+            row, _, first = min(refusals, key=lambda each: each[:2])
+            raise BadRow(self._file, starts[row], first.column, first.expected, first.text)
+        chunk.lines += starts
+        if columns and all(each.is_complete for each in self._readers):
+            chunk.parts.append(NumberRows(self._names, np.array(columns, dtype=np.float64).T.copy()))
+            return
+        names, columns = with_parts(self._readers, self._names, columns)
+        rows = named_rows(names, columns, len(records))
         if chunk.parts and isinstance(chunk.parts[-1], list):
             chunk.parts[-1] += rows
         else:
             chunk.parts.append(rows)
 
-    def _values(self, name: str, cells: Sequence[str], chunk: _Chunk) -> Sequence[Value | None]:
-        numbers = _all_numbers(cells)
-        if numbers is not None:
-            self._numeric.add(name)
-            return numbers
-        table: dict[str, Value | None] = {}
-        for text in dict.fromkeys(cells):
-            value = table[text] = _value(text)
-            if isinstance(value, str):
-                self._wordy.add(name)
-                words = self._words.setdefault(name, {})
-                if len(words) <= FEW_WORDS:
-                    words[value] = None
-            elif isinstance(value, float) and not math.isfinite(value):
-                table[text] = text.strip()  # a word, if the column has words; the end of the chunk tells
-                first = len(chunk)
-                chunk.doubtful += [(first + i, name, text) for i, cell in enumerate(cells) if cell == text]
-            elif type(value) is float:
-                self._numeric.add(name)
-        return [table[text] for text in cells]
-
     def _rows(self, chunk: _Chunk) -> Rows:
-        refused = [at for at in chunk.doubtful if at[1] not in self._wordy]
-        if refused:
-            i, name, text = min(refused)
-            expected = "a finite number, or an empty cell if missing"
-            raise BadRow(self._file, chunk.lines[i], name, expected, text)
         y = self._labels.signs(chunk.labels, chunk.lines) if self._labels is not None else np.empty(0)
         lines = np.array(chunk.lines, dtype=np.int64)
-        return Rows(together(chunk.parts), y, np.ones(lines.size), lines)
+        features = together(chunk.parts)
+        if self._row_numbers is not None:
+            self._row_numbers.see(features)
+        return Rows(features, y, np.ones(lines.size), lines)
 
 
-def _all_numbers(cells: Sequence[str]) -> list[float] | None:
-    """Return the cells as floats where all are plain finite numbers: the fast and usual case."""
-    try:
-        numbers = list(map(float, cells))
-    except ValueError:
-        return None
-    together = "".join(cells)
-    if "_" in together or not together.isascii() or not math.isfinite(sum(numbers)):
-        return None  # float() reads more than we do: 1_000, digits of other scripts, nan
-    return numbers
-
-
-def _value(cell: str) -> Value | None:
-    text = cell.strip()
-    if not text:
-        return None
-    if text in _BOOLS:
-        return _BOOLS[text]
-    if _PLAIN.fullmatch(text) or _NONFINITE.fullmatch(text):
-        return float(text)
-    return text
+def _is_number(decision: Decision | None) -> bool:
+    return decision is not None and decision.kind == "number"
 
 
 def _sniff_delimiter(header: str) -> str:

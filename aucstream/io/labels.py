@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class Labels:
         self._column = column
         self._positive = positive
         self._first = True
+        self._is_seen = positive is None
+        self._seen: set[str] = set()  # labels so far, until the positive one was among them
         self.words: tuple[str, ...] = ()  # distinct cells of the first chunk
 
     def signs(self, cells: Sequence[str], lines: Sequence[int]) -> NDArray[np.float64]:
@@ -73,6 +75,8 @@ class Labels:
             self._first = False
             self.words = tuple(sorted(text for text in distinct if text))
             self._check_first(list(distinct), signs)
+        if not self._is_seen:
+            self._look_for_positive(distinct)
         if None in signs.values():
             at = next(i for i, text in enumerate(cells) if signs[text] is None)
             hint = ", or positive=VALUE that names the class" if self._positive is None and cells[at] else ""
@@ -91,22 +95,27 @@ class Labels:
 
     def _check_first(self, distinct: list[str], signs: dict[str, float | None]) -> None:
         words = sorted(text for text in distinct if text)
-        if self._positive is None:
-            if words and all(signs[text] is None and _number(text) is None for text in words):
-                raise InvalidParams(
-                    "positive",
-                    f"one of the words in label column {self._column!r}: {some(words, SHOWN_WORDS)}",
-                    path=self._file,
-                )
-        elif self._positive not in distinct:
-            number = _number(self._positive)
-            for text in words:
-                if text.casefold() == self._positive.strip().casefold() or (
-                    number is not None and _number(text) == number
-                ):
-                    raise InvalidParams(
-                        "positive",
-                        f"the text of a cell in label column {self._column!r} (did you mean {text!r}?)",
-                        self._positive,
-                        path=self._file,
-                    )
+        if self._positive is not None or not words:
+            return
+        if all(signs[text] is None and _number(text) is None for text in words):
+            expected = f"one of the words in label column {self._column!r}: {some(words, SHOWN_WORDS)}"
+            raise InvalidParams("positive", expected, path=self._file)
+
+    def _look_for_positive(self, distinct: Iterable[str]) -> None:
+        """Raise where a label is nearly the positive one, which no row has had so far."""
+        assert self._positive is not None
+        new = [text for text in distinct if text and text not in self._seen]
+        self._is_seen = self._positive in new
+        if self._is_seen:
+            return
+        self._seen.update(new)
+        number = _number(self._positive)
+        near = [
+            text
+            for text in sorted(new)
+            if text.casefold() == self._positive.strip().casefold() or (number is not None and _number(text) == number)
+        ]
+        if near:
+            seen = some(sorted(self._seen), SHOWN_WORDS)
+            expected = f"the text of a cell in label column {self._column!r} (did you mean {near[0]!r}?): {seen}"
+            raise InvalidParams("positive", expected, self._positive, path=self._file)
