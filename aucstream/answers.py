@@ -137,7 +137,7 @@ class Models(Answer, frozen=True):
 
 
 class AucSummary(Answer, frozen=True):
-    """AUC with its 95 % interval (DeLong)."""
+    """AUC with its 95 % interval (DeLong; where its variance is 0, one that covers for certain)."""
 
     examples: Annotated[int, schema("rows counted", 1000, minimum=0)]
     positives: Annotated[int, schema("positive rows among them", 20, minimum=0)]
@@ -151,6 +151,35 @@ class WindowSummary(AucSummary, frozen=True, kw_only=True):
     """Exact AUC over the last `size` rows."""
 
     size: Annotated[int, schema("rows that the window holds at most", 10000, minimum=1)]
+
+
+class CutSummary(Answer, frozen=True):
+    """What the rows of the window give where those up to a cut are called positive; null where undefined."""
+
+    at: Annotated[str, schema("as asked", "fpr:0.01")]
+    threshold: Annotated[float | None, schema("the least score called positive; null: none is low enough", 1.25)]
+    rows: Annotated[float | None, schema("called positive", 120, minimum=0)]
+    precision: Annotated[float | None, schema("share of positives among them", 0.4)]
+    precision_low: Annotated[float | None, schema("lower end of its 95 % interval", 0.32)]
+    precision_high: Annotated[float | None, schema("upper end of its 95 % interval", 0.49)]
+    recall: Annotated[float | None, schema("share of the positives that is among them", 0.5)]
+    recall_low: Annotated[float | None, schema("lower end of its 95 % interval", 0.4)]
+    recall_high: Annotated[float | None, schema("upper end of its 95 % interval", 0.6)]
+    fpr: Annotated[float | None, schema("share of the negatives that is among them", 0.0099)]
+    lift: Annotated[float | None, schema("precision over the share of positives in the window", 20.0)]
+    partial_auc: Annotated[float | None, schema("area under the ROC curve up to the rate; null at another cut", 0.0035)]
+    partial_auc_low: Annotated[float | None, schema("lower end of its 95 % interval", 0.003)]
+    partial_auc_high: Annotated[float | None, schema("upper end of its 95 % interval", 0.004)]
+    partial_auc_standardized: Annotated[float | None, schema("McClish's form: 1/2 by chance, 1 at best", 0.67)]
+
+
+class Figures(Answer, frozen=True):
+    """What the ranking of the window gives besides its AUC; exact."""
+
+    average_precision: Annotated[float | None, schema("area under the PR curve; null until a positive is in it", 0.31)]
+    average_precision_low: Annotated[float | None, schema("lower end of its 95 % interval", 0.27)]
+    average_precision_high: Annotated[float | None, schema("upper end of its 95 % interval", 0.35)]
+    at: Annotated[tuple[CutSummary, ...], schema("one for each `at` of the query, in its order")]
 
 
 class CalibrationSummary(Answer, frozen=True):
@@ -189,6 +218,7 @@ class Evaluation(Answer, frozen=True):
     calibration: CalibrationSummary
     drift: Annotated[DriftSummary | None, schema("null where calibration is none")]
     members: Annotated[tuple[Member, ...] | None, schema("of an `auto` model; null for others")]
+    figures: Figures
 
 
 class Roc(Answer, frozen=True):

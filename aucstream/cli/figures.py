@@ -15,7 +15,7 @@ from aucstream.cli.choices import ModelChoice
 from aucstream.cli.results import auc_text, result_object
 from aucstream.evaluate import Progress as Run
 from aucstream.metrics.calibrated import Brier, ExpectedCalibrationError, LogLoss
-from aucstream.metrics.operating_points import OperatingPoint, summary
+from aucstream.metrics.operating_points import OperatingPoint, average_precision_summary
 from aucstream.metrics.paired import PairedAUC
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ def figures_object(
             losses[name] = metric.get()
     return {
         **result_object(choices[at], run),
-        **summary(ranking),
+        **average_precision_summary(ranking),
         **losses,
         "at": [{"at": point.text("="), **point.figures(ranking)} for point in points],
         "difference": _difference(choices[0], runs[0], run) if at else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -175,9 +175,9 @@ class AsyncClient(Common):
 
     # ---- evaluation -------------------------------------------------------------------------
 
-    async def evaluation(self, model: str) -> Evaluation:
+    async def evaluation(self, model: str, at: Sequence[str] = ()) -> Evaluation:
         """As `Client.evaluation`."""
-        return await self._run(self._calls.evaluation(model))
+        return await self._run(self._calls.evaluation(model, at))
 
     async def roc(self, model: str) -> Roc:
         """As `Client.roc`."""

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import quote
@@ -246,9 +246,13 @@ class Calls:
 
     # ---- evaluation -------------------------------------------------------------------------
 
-    def evaluation(self, model: str) -> Flow[Evaluation]:
+    def evaluation(self, model: str, at: Sequence[str]) -> Flow[Evaluation]:
         """GET …/evaluation."""
-        return self._answer(Request("GET", _path(model, "evaluation")), Evaluation)
+        if isinstance(at, str) or not all(isinstance(text, str) for text in at):
+            raise InvalidParams("at", "texts such as 'fpr:0.01'", at)
+        query = "&".join(f"at={quote(text, safe=':')}" for text in at)
+        path = _path(model, "evaluation")
+        return self._answer(Request("GET", f"{path}?{query}" if query else path), Evaluation)
 
     def roc(self, model: str) -> Flow[Roc]:
         """GET …/roc."""

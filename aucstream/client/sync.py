@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -654,13 +654,15 @@ class Client(Common):
 
     # ---- evaluation -------------------------------------------------------------------------
 
-    def evaluation(self, model: str) -> Evaluation:
-        """Return AUC with its interval, and calibration, of the scores before each update.
+    def evaluation(self, model: str, at: Sequence[str] = ()) -> Evaluation:
+        """Return AUC and average precision with intervals, and calibration, of the scores before each update.
 
         Parameters
         ----------
         model : str
             Name of the model, 1 to 64 of `a-z 0-9 _ -`.
+        at : sequence of str, optional
+            Cuts of the window's ranking, at most 20: `"fpr:0.01"`, `"top:100"`, `"top:0.05"`, `"threshold:0.7"`.
 
         Returns
         -------
@@ -680,7 +682,7 @@ class Client(Common):
         BadAnswer
             The answer is not one of the service's.
         """
-        return self._run(self._calls.evaluation(model))
+        return self._run(self._calls.evaluation(model, at))
 
     def roc(self, model: str) -> Roc:
         """Return the ROC curve over the window.

@@ -221,6 +221,16 @@ class Area(Exclusive):
         rows = store.positives, store.examples - store.positives
         return area_interval(f"{self._NAME}.interval", level, self.get(), self.standard_error(), *rows)
 
+    def table(self) -> tuple[Floats, Floats, Floats]:
+        """Return (scores increasing, positives at each, negatives at each): distinct scores of a window, or estimates.
+
+        Returns
+        -------
+        (ndarray (k,), ndarray (k,), ndarray (k,))
+        """
+        store = self._flush()
+        return store.table() if isinstance(store, Window) else store.steps()
+
     def roc(self) -> Roc:
         """Return (fpr, tpr, thresholds), one point a distinct score, the first threshold inf.
 

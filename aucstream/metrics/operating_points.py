@@ -124,7 +124,7 @@ def _ends(name: str, interval: tuple[float, float]) -> dict[str, float]:
     return {f"{name}_low": interval[0], f"{name}_high": interval[1]}
 
 
-def summary(ranking: Ranking) -> dict[str, Any]:
+def average_precision_summary(ranking: Ranking) -> dict[str, Any]:
     """Return average precision with its 95 % interval; None where they are undefined."""
     low, high = figures.average_precision_interval(ranking)
     numbers = {"average_precision": figures.average_precision(ranking), **_ends("average_precision", (low, high))}

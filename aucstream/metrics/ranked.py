@@ -61,8 +61,7 @@ class Ranked(Area, RankingMetric):
         raise NotImplementedError
 
     def _ranking(self) -> Ranking:
-        store = self._flush()
-        return Ranking.of_table(*(store.table() if isinstance(store, Window) else store.steps()))
+        return Ranking.of_table(*self.table())
 
     def _read(self) -> float:
         self._changed = False

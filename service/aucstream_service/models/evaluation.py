@@ -17,6 +17,7 @@ from aucstream.errors import BadSnapshot, Description
 from aucstream.kernels.auc import losses as judging
 from aucstream.kernels.jit import RowCall
 from aucstream.metrics.area import Area
+from aucstream.metrics.ranking import Ranking
 from aucstream_service.journal.row_batch import Numbers
 
 Arrays = dict[str, NDArray[Any]]
@@ -133,6 +134,10 @@ class Evaluation:
             },
             "drift": self.describe_drift() if calibrated else None,
         }
+
+    def ranking(self) -> Ranking:
+        """Return the rows of the window by score."""
+        return Ranking.of_table(*self.window.table())
 
     def roc(self) -> dict[str, Any]:
         """Return the curve over the window; the first threshold is above every score: None."""

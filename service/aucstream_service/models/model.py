@@ -22,6 +22,7 @@ from aucstream.block import Floats
 from aucstream.errors import BadSnapshot, Description, InvalidBlock
 from aucstream.features.encoding.vocabulary import Usage, Vocabulary
 from aucstream.features.number_rows import NumberRows, together
+from aucstream.metrics.operating_points import OperatingPoint, average_precision_summary
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream.snapshot import pack, unpack
 from aucstream_service.errors.exceptions import ModelFaulted
@@ -600,6 +601,18 @@ class Model:
             self._summary_seq = self.seq
             self.summary_at = time.monotonic()
         return self.summary
+
+    @property
+    def figures_size(self) -> int:
+        """What `figures` costs besides, in bytes of rows: eight for each score of the window."""
+        return 8 * min(self.evaluation.size, self.evaluation.examples)
+
+    def figures(self, points: Sequence[OperatingPoint]) -> dict[str, Any]:
+        """Return the answer of GET evaluation: the summary, and what the window gives at each cut."""
+        summary = self.summarise()
+        ranking = self.evaluation.ranking()
+        at = [{"at": point.text(":"), **point.figures(ranking)} for point in points]
+        return {**summary, "figures": {**average_precision_summary(ranking), "at": at}}
 
     # ---- state -------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from aucstream.client import (
     TooManyModels,
     Unauthorized,
 )
+from aucstream.client.problems import InvalidQuery
 from aucstream.errors import InvalidBlock, InvalidLabel, InvalidParams
 from tests.service.running import Local, free_port
 from tests.service.stream import rows
@@ -112,6 +113,15 @@ def test_one_row_at_a_time_with_ids_made_by_the_client(client: Any, model: str) 
     assert evaluation.window.auc_low < auc < evaluation.window.auc_high
     assert (evaluation.window.size, evaluation.total.examples) == (10_000, 80)
     assert evaluation.calibration.slope > 0
+    first, second = client.evaluation(model, at=["fpr:0.1", "top:20"]).figures.at
+    assert (first.at, second.at, second.rows) == ("fpr:0.1", "top:20", 20.0)
+    assert first.recall_low < first.recall < first.recall_high
+    assert evaluation.figures.at == ()
+    assert evaluation.figures.average_precision_low < evaluation.figures.average_precision
+    with pytest.raises(InvalidQuery, match=r"at: expected fpr:RATE"):
+        client.evaluation(model, at=["top:none"])
+    with pytest.raises(InvalidParams, match="at: expected texts"):
+        client.evaluation(model, at="top:20")
     curve = client.roc(model)
     assert np.trapezoid(curve.tpr, curve.fpr) == pytest.approx(auc)
     assert curve.thresholds[0] is None

@@ -78,6 +78,12 @@ def test_a_new_model_scores_zero_and_is_not_ready(service: Running, model: str) 
         "calibration": {"slope": None, "intercept": None, "log_loss": None, "brier": None},
         "drift": {"strength": 0.0, "last_alarm_seq": None, "alarms": 0},
         "members": None,
+        "figures": {
+            "average_precision": None,
+            "average_precision_low": None,
+            "average_precision_high": None,
+            "at": [],
+        },
     }
     assert service.http.get(f"/v1/models/{model}/roc").json() == {"fpr": [], "tpr": [], "thresholds": []}
     assert service.http.get(f"/v1/models/{model}/weights").json() == {"weights": []}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from aucstream.answers import Evaluation, Roc, Weight, Weights
 from aucstream.errors import InvalidParams
+from aucstream.metrics.operating_points import OperatingPoint
 from aucstream_service.api.description import operation
 from aucstream_service.calls.routes.encoding import json_response
-from aucstream_service.errors.exceptions import WeightsUnavailable
+from aucstream_service.errors.exceptions import InvalidQuery, WeightsUnavailable
 from aucstream_service.models.host import ModelHost
+
+MOST_POINTS = 20
+CUT = "fpr:RATE, top:ROWS, top:SHARE or threshold:SCORE; may be repeated"
 
 
 def evaluation_router(host: ModelHost) -> APIRouter:
@@ -24,11 +29,21 @@ def evaluation_router(host: ModelHost) -> APIRouter:
             "AUC with its interval, and calibration, of the scores given before each update",
             {200: ("The evaluation", Evaluation)},
             "model-not-found",
+            description="`at` may be repeated, up to 20 times. Each cuts the ranking of the window: `fpr:0.01` at a "
+            "false-positive rate, `top:100` after the first rows, `top:0.05` after a share of them, `threshold:0.7` at a "
+            "score. The answer has precision, recall, lift and partial AUC there, in the same order.",
         ),
     )
-    async def evaluation(name: str) -> Response:
+    async def evaluation(
+        name: str, at: Annotated[list[str], Query(default_factory=list, max_length=MOST_POINTS, description=CUT)]
+    ) -> Response:
         model = host.model(name)
-        return json_response(await host.workers.run_if_long(model, model.summarise, model.summary_size))
+        try:
+            points = [OperatingPoint.of_text("at", text, ":") for text in at]
+        except InvalidParams as error:
+            raise InvalidQuery(error.where, error.expected, error.got) from None
+        size = model.summary_size + (1 + len(points)) * model.figures_size
+        return json_response(await host.workers.run_if_long(model, partial(model.figures, points), size))
 
     @router.get(
         "/v1/models/{name}/roc", **operation("ROC curve over the window", {200: ("The curve", Roc)}, "model-not-found")
