@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -271,6 +272,9 @@ def score(
     file: Annotated[Path, typer.Argument(help="Saved model")],
     data: Data,
     out: Annotated[Path | None, typer.Option(help="NDJSON file to write; default: standard output")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help='Add "positive" to each line: whether the score is at least this one')
+    ] = None,
     label: Annotated[str | None, typer.Option(help="Label column of a table, left out of the features")] = None,
     delimiter: Delimiter = None,
     format: Format = None,
@@ -282,7 +286,9 @@ def score(
     decimal: Decimal = None,
     thousands: Thousands = None,
 ) -> None:
-    """Score the rows of a file: one line {"score", "probability"} for each row."""
+    """Score the rows of a file: one line {"score", "probability"} for each row, and "positive" by a threshold."""
+    if threshold is not None and not math.isfinite(threshold):
+        raise InvalidParams("--threshold", "a finite score", threshold)
     model, meta = _load_model(file)
     columns = columns_choice(ignore, category, number, time, decimal, thousands)
     decisions = decisions_of(meta.get("training", {}).get("columns", {}))
@@ -300,7 +306,10 @@ def score(
             is_known = is_known or model.engine.knows_any(chunk)
             probabilities = model.engine.probabilities(scores).tolist() if calibrated else [None] * len(scores)
             for number, probability in zip(scores.tolist(), probabilities, strict=True):
-                target.write(json.dumps({"score": number, "probability": probability}) + "\n")
+                line: dict[str, Any] = {"score": number, "probability": probability}
+                if threshold is not None:
+                    line["positive"] = number >= threshold
+                target.write(json.dumps(line) + "\n")
         rows_remarks(reader)
         if not is_known:
             print(

@@ -47,6 +47,15 @@ def test_a_trained_model_is_the_one_that_the_library_trains(guide: Path, saved: 
     assert np.array_equal([one["probability"] for one in ended.objects], model.engine.probabilities(scores))
 
 
+def test_a_threshold_adds_what_is_called_positive(guide: Path, saved: Path) -> None:
+    plain = run("score", saved, guide).objects
+    threshold = sorted(one["score"] for one in plain)[-100]
+    marked = run("score", saved, guide, "--threshold", repr(threshold)).objects
+    assert marked == [{**one, "positive": one["score"] >= threshold} for one in plain]
+    assert sum(one["positive"] for one in marked) == 100
+    assert "--threshold: expected a finite score, got nan" in refused("score", saved, guide, "--threshold", "nan")
+
+
 def test_scores_go_to_a_file_or_to_standard_output(guide: Path, saved: Path, tmp_path: Path) -> None:
     path = tmp_path / "scores.ndjson"
     ended = run("score", saved, guide, "--out", path)
