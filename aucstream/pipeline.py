@@ -724,6 +724,11 @@ class Pipeline(RankingClassifier):
         return self
 
     def _merge(self, other: Self, approximate: bool) -> None:
+        ours, others = (
+            (ColumnsSpec.of(each) if each is not None else None) for each in (self._columns, other._columns)
+        )
+        if ours != others:
+            raise CannotMerge("Pipeline.merge", "pipelines that read columns alike", Description("other columns"))
         mine, theirs = self._stages.mapping, other._stages.mapping
         if mine is not None or theirs is not None:
             if mine is None or theirs is None or not mine.same_as(theirs):

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,13 @@ def data_facts(reader: Reader, label: str | None) -> dict[str, Any]:
     return {"data": reader.name, "format": reader.format, "rows": rows, "label": label, "columns": documents}
 
 
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):  # no year that a calendar has
+        return f"{seconds:g}"
+
+
 def data_table(facts: Mapping[str, Any]) -> Table:
     """Return the table of what `data_facts` returned.
 
@@ -160,7 +168,8 @@ def data_table(facts: Mapping[str, Any]) -> Table:
     for column in facts["columns"]:
         values = []
         if column["low"] is not None:
-            values.append(f"{column['low']:g} to {column['high']:g}")
+            text = _moment if column["kind"] == "time" else "{:g}".format
+            values.append(f"{text(column['low'])} to {text(column['high'])}")
         values += [f"{entry['value']} ({entry['rows']:,})" for entry in column["top"]]
         more = "+" if column["distinct_is_least"] else ""
         missing = "-" if column["missing"] is None else f"{column['missing']:.1%}"

@@ -78,7 +78,7 @@ def test_inspect_shows_what_columns_are(bank: Path) -> None:
     assert len(columns["konto"]["top"]) == 3
     assert any("--ignore" in sentence for sentence in columns["konto"]["remarks"])
     shown = run("inspect", bank, "--label", "kunde").out
-    for word in ("konto", "betrag", "number", "time", "2.0%", "--ignore leaves it"):
+    for word in ("konto", "betrag", "number", "2024-03-01T00:00:00Z to 2024-03-28T", "2.0%", "--ignore"):
         assert word in shown
     (said_to_be,) = run(
         "inspect", bank, "--json", "--category", "an*", "--ignore", "kunde", "--time", "wann:hour"

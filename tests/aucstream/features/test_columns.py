@@ -16,7 +16,7 @@ from river.checks import yield_checks
 from scipy import sparse
 
 from aucstream import PSAM, AutoScale, Columns, Hashing, Pipeline, Vocabulary, from_bytes
-from aucstream.errors import InvalidBlock, InvalidParams
+from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams
 from aucstream.features.number_rows import NumberRows
 from aucstream.io.rows import Rows
 from aucstream.pipeline import ColumnsSpec, PipelineSpec
@@ -322,6 +322,23 @@ def test_a_column_left_out_from_now_on() -> None:
     assert again.score_one({"a": 1.0, "b": 5.0}) == plain.score_one({"a": 1.0})
     model.change(spec)
     assert model.score_one({"a": 1.0, "b": 5.0}) == plain.score_one({"a": 1.0, "b": 5.0})
+
+
+def test_models_that_read_columns_otherwise_do_not_merge() -> None:
+    spec = {"algorithm": "mba", "scaler": "none", "columns": {"ignore": ["b"]}}
+    one, other, plain = Pipeline.from_spec(spec), Pipeline.from_spec(spec), Pipeline.from_spec({**spec, "columns": {}})
+    whole = Pipeline.from_spec(spec)
+    for i in range(40):
+        x, y = {"a": float(i % 5), "b": 1.0, "c": float(i % 3)}, i % 5 > 2
+        (one if i % 2 else other).learn_one(x, y)
+        plain.learn_one(x, y)
+        whole.learn_one(x, y)
+    before = one.to_bytes()
+    with pytest.raises(CannotMerge, match="pipelines that read columns alike"):
+        one.merge(plain)
+    assert one.to_bytes() == before
+    one.merge(other)
+    assert one.examples == whole.examples == 40
 
 
 # ---- alone --------------------------------------------------------------------------------------
