@@ -17,6 +17,7 @@ from aucstream.features.number_rows import NumberRows
 from aucstream.io import Reader
 
 TOP = 3  # words shown
+MOST_SHOWN = 200  # columns of a table
 MOST_DISTINCT = 100_000  # values that are told apart in a column
 
 
@@ -165,7 +166,7 @@ def data_table(facts: Mapping[str, Any]) -> Table:
     table = Table(title=f"{facts['data']}: {facts['format']}, {facts['rows']:,} rows{label}", title_justify="left")
     for name in ("column", "kind", "values", "distinct", "missing", "remark"):
         table.add_column(name, overflow="fold", justify="right" if name in ("distinct", "missing") else "left")
-    for column in facts["columns"]:
+    for column in facts["columns"][:MOST_SHOWN]:
         values = []
         if column["low"] is not None:
             text = _moment if column["kind"] == "time" else "{:g}".format
@@ -181,4 +182,6 @@ def data_table(facts: Mapping[str, Any]) -> Table:
             missing,
             "; ".join(column["remarks"]),
         )
+    if len(facts["columns"]) > MOST_SHOWN:
+        table.caption = f"the first {MOST_SHOWN} of {len(facts['columns']):,} columns; --json prints all"
     return table

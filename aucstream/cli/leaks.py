@@ -16,6 +16,7 @@ LEAK = 0.999
 CANDIDATE = 0.98  # on the first rows, to be looked at in all rows
 CLASS_ROWS = 10  # of each class that first rows have
 MOST_ROWS = 1 << 16  # without so many of each class, after which no column is looked at
+MOST_COLUMNS = 1_000  # of a wider file none is looked at
 MOST_WORDS = 50  # of a column of words; with more, a word says nothing but its row
 
 
@@ -79,6 +80,8 @@ class LeakWatch:
                 for x in features[:100]:
                     if isinstance(x, Mapping):
                         names |= {name: None for name in x if isinstance(name, str)}
+        if len(names) > MOST_COLUMNS:
+            names.clear()
         signs = np.concatenate(self._signs)
         step = max(1, signs.size // 4_000) if min(self._rows) >= 100 * CLASS_ROWS else 1
         self._columns = {}

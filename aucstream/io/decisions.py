@@ -372,8 +372,8 @@ class TextColumn:
             self.is_complete = self.is_complete and not at
             return values
         decision = self.decision
-        if decision.kind == "number" and decision.convention.decimal == ".":
-            numbers = all_numbers(cells)
+        if decision.kind == "number":
+            numbers = all_numbers(cells) if decision.convention.decimal == "." else _numbers_with_commas(cells)
             self.is_complete = numbers is not None
             if numbers is not None:
                 self.has_numbers = True
@@ -461,6 +461,15 @@ class Refusal(Exception):
         self.column = column
         self.text = text
         self.expected = expected
+
+
+def _numbers_with_commas(cells: Sequence[str]) -> list[float] | None:
+    """Return the cells as floats where all are finite numbers with decimal commas, and none has a point."""
+    together = "\n".join(cells)
+    if "." in together:
+        return None
+    numbers = together.replace(",", ".").split("\n")
+    return all_numbers(numbers) if len(numbers) == len(cells) else None
 
 
 def _overflows(text: str) -> bool:

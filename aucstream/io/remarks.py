@@ -36,37 +36,36 @@ class RowNumbers:
         if self._starts is None:
             named = isinstance(features[0], Mapping)
             self._starts = dict.fromkeys(map(str, features[0]), -1.0) if named else {}
+        if self._starts and isinstance(features, NumberRows):
+            at = {name: j for j, name in enumerate(features.names)}
+            heads = features.values[0]
+            others = [name for name in self._starts if name not in at or not self._begins(name, heads.item(at[name]))]
+        else:
+            others = [name for name in self._starts if not self._begins(name, _value(features[0], name))]
+        for name in others:
+            del self._starts[name]
         for name in list(self._starts):
             if not self._goes_on(name, features):
                 del self._starts[name]
         self._rows += n
 
-    def _goes_on(self, name: str, features: Sequence[Any]) -> bool:
+    def _begins(self, name: str, first: Any) -> bool:
+        """Return whether a column goes on to count with its first value of these rows."""
         assert self._starts is not None
-        n = len(features)
-        first: Any
-        last: Any
-        if isinstance(features, NumberRows):
-            if name not in features.names:
-                return False
-            column = features.values[:, features.names.index(name)]
-            first, last = column.item(0), column.item(n - 1)
-        else:
-            if not isinstance(features[0], Mapping) or not isinstance(features[-1], Mapping):
-                return False
-            first, last = features[0].get(name), features[-1].get(name)
         if type(first) is not float and type(first) is not int:
             return False
         if not self._rows:
-            if first not in (0.0, 1.0):
-                return False
             self._starts[name] = float(first)
-        start = self._starts[name] + self._rows
-        if first != start or last != start + n - 1:
-            return False
+            return first in (0, 1)
+        return bool(first == self._starts[name] + self._rows)
+
+    def _goes_on(self, name: str, features: Sequence[Any]) -> bool:
+        assert self._starts is not None
+        n, start = len(features), self._starts[name] + self._rows
         if isinstance(features, NumberRows):
+            column = features.values[:, features.names.index(name)]
             return bool((column == start + np.arange(n)).all())
-        return all(x.get(name) == start + i for i, x in enumerate(features))
+        return all(_value(x, name) == start + i for i, x in enumerate(features))
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -74,6 +73,10 @@ class RowNumbers:
         if self._rows < FEWEST_ROWS:
             return []
         return [(name, "equals the number of the row: --ignore leaves it out") for name in self._starts or ()]
+
+
+def _value(x: Any, name: str) -> Any:
+    return x.get(name) if isinstance(x, Mapping) else None
 
 
 def with_parts(
