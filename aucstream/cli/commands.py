@@ -305,10 +305,10 @@ def score(
                 scores = model.engine.score_chunk(chunk)
             is_known = is_known or model.engine.knows_any(chunk)
             probabilities = model.engine.probabilities(scores).tolist() if calibrated else [None] * len(scores)
-            for number, probability in zip(scores.tolist(), probabilities, strict=True):
-                line: dict[str, Any] = {"score": number, "probability": probability}
+            for value, probability in zip(scores.tolist(), probabilities, strict=True):
+                line: dict[str, Any] = {"score": value, "probability": probability}
                 if threshold is not None:
-                    line["positive"] = number >= threshold
+                    line["positive"] = value >= threshold
                 target.write(json.dumps(line) + "\n")
         rows_remarks(reader)
         if not is_known:
