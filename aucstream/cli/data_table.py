@@ -106,7 +106,7 @@ def data_facts(reader: Reader, label: str | None) -> dict[str, Any]:
             order = np.argsort(chunk.indices, kind="stable")
             names, starts = np.unique(chunk.indices[order], return_index=True)
             for name, values in zip(names.tolist(), np.split(chunk.values[order], starts[1:]), strict=True):
-                columns.setdefault(name + 1, _Column()).see_numbers(values)  # as the file counts
+                columns.setdefault(name, _Column()).see_numbers(values)
         elif isinstance(chunk.features, NumberRows):
             for j, name in enumerate(chunk.features.names):
                 columns.setdefault(name, _Column()).see_numbers(chunk.features.values[:, j])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aucstream.errors import InvalidParams
 from aucstream.features.columns import Columns
-from aucstream.io.decided_rows import DecidedRows
+from aucstream.io.decided_rows import DecidedRows, KeptBlocks
 from aucstream.io.decisions import Decision, Rules
 from aucstream.io.rows import CHUNK_ROWS, Rows
 from aucstream.io.source import STDIN, PathLike, Source, is_nameless, kind_of, open_source, sniff
@@ -230,7 +230,7 @@ def _chunks(
             source, chunk_rows=chunk_rows, zero_based=zero_based, positive=positive, labelled=labelled
         )
         columns = rules.columns
-        return (blocks if columns is None or not columns.changes_values else map(columns.block, blocks)), None
+        return (blocks if columns is None or not columns.changes_values else KeptBlocks(blocks, columns)), None
     if kind == "ndjson":
         from aucstream.io.ndjson import read_ndjson
 

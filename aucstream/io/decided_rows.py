@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from aucstream.block import Block
 from aucstream.errors import BadRow, InvalidBlock
 from aucstream.features.columns import Columns
 from aucstream.features.number_rows import NumberRows
@@ -153,6 +154,32 @@ class DecidedRows:
                 del chunk.features[i][name]
             else:
                 chunk.features[i][name] = value
+
+
+class KeptBlocks:
+    """Iterates over blocks of svmlight rows without the columns that are left out.
+
+    Parameters
+    ----------
+    blocks : iterator of Block
+    columns : Columns
+        A column has the text of its number as name, counted from 0.
+    """
+
+    def __init__(self, blocks: Iterator[Block], columns: Columns) -> None:
+        self._blocks = blocks
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        return self._columns.block(next(self._blocks))
+
+    @property
+    def label_words(self) -> tuple[str, ...]:
+        """Distinct labels of the first chunk, as they are written, where a positive one is named."""
+        return tuple(getattr(self._blocks, "label_words", ()))
 
 
 def _rules_of_rows(rules: Rules) -> Columns:

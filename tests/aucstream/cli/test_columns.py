@@ -92,8 +92,8 @@ def test_inspect_reads_any_format(tmp_path: Path) -> None:
     svm.write_text("+1 1:5 3:1\n-1 3:2\n")
     (facts,) = run("inspect", svm, "--json").objects
     columns = {column["name"]: column for column in facts["columns"]}
-    assert columns[1]["missing"] == 0.5
-    assert (columns[3]["low"], columns[3]["high"], columns[3]["kind"]) == (1.0, 2.0, "number")
+    assert columns[0]["missing"] == 0.5
+    assert (columns[2]["low"], columns[2]["high"], columns[2]["kind"]) == (1.0, 2.0, "number")
     lines = tmp_path / "d.ndjson"
     lines.write_text('{"features":{"a":"1,5","l":["u","v"],"w":"x"},"label":1}\n{"features":{"a":"2,5"},"label":0}\n')
     (facts,) = run("inspect", lines, "--json").objects

@@ -320,12 +320,22 @@ def test_stored_decisions_in_ndjson(tmp_path: Path) -> None:
     assert features(path, decisions=stored) == [{"z": "12", "p": 1234.0, "i0": 6.0}]
 
 
+def read_words(path: Path) -> tuple[str, ...]:
+    source = read(path, positive="1")
+    list(source)
+    assert len(source.label_words) == 2
+    return source.label_words
+
+
 def test_svmlight_leaves_columns_out(tmp_path: Path) -> None:
     path = tmp_path / "d.svm"
     path.write_text("+1 1:5 2:6 11:7\n-1 2:8\n")
     (block,) = read(path, columns=Columns(ignore=["1", "1?"]))  # columns count from 0
     assert block.values.tolist() == [5.0]  # type: ignore[union-attr]
     assert block.indices.tolist() == [0]  # type: ignore[union-attr]
+    source = read(path, positive="1", columns=Columns(ignore=["1"]))
+    assert sum(int((chunk.y > 0).sum()) for chunk in source) == 1
+    assert source.label_words == read_words(path)
 
 
 def test_parquet_times_strings_and_the_index_of_a_frame(tmp_path: Path) -> None:
