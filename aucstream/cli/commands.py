@@ -25,6 +25,7 @@ from aucstream.cli.options import (
     Capacity,
     Category,
     Data,
+    DataFiles,
     Decimal,
     Delimiter,
     EvictionChoice,
@@ -124,7 +125,7 @@ def models() -> None:
 
 @app.command()
 def evaluate(
-    data: Data,
+    files: Data,
     model: Models = [DEFAULT_MODEL],  # noqa: B006
     test: Annotated[str | None, typer.Option(help="Held-out file, scored after the last row of DATA")] = None,
     scale: Scale = "auto",
@@ -158,6 +159,7 @@ def evaluate(
     ] = None,
 ) -> None:
     """Score each row, then learn it: compare algorithms by AUC, with its interval and the AUC of a held-out file."""
+    data = DataFiles(files)
     check_plot(plot)
     check_numbers(passes=passes, window=window, seed=seed, repeat=repeat)
     points = [OperatingPoint.of_text("--at", text, "=") for text in at]
@@ -212,7 +214,7 @@ def evaluate(
 
 @app.command()
 def train(
-    data: Data,
+    files: Data,
     out: Annotated[Path, typer.Option(help="File that the model is written to")],
     model: Model = [DEFAULT_MODEL],  # noqa: B006
     scale: Scale = "auto",
@@ -238,6 +240,7 @@ def train(
     """Learn a file and save the model."""
     from aucstream import snapshot
 
+    data = DataFiles(files)
     check_numbers(passes=passes, seed=seed)
     choices = model_choices(model)
     if len(choices) != 1:
@@ -270,7 +273,7 @@ def train(
 @app.command()
 def score(
     file: Annotated[Path, typer.Argument(help="Saved model")],
-    data: Data,
+    files: Data,
     out: Annotated[Path | None, typer.Option(help="NDJSON file to write; default: standard output")] = None,
     threshold: Annotated[
         float | None, typer.Option(help='Add "positive" to each line: whether the score is at least this one')
@@ -289,6 +292,7 @@ def score(
     """Score the rows of a file: one line {"score", "probability"} for each row, and "positive" by a threshold."""
     if threshold is not None and not math.isfinite(threshold):
         raise InvalidParams("--threshold", "a finite score", threshold)
+    data = DataFiles(files)
     model, meta = _load_model(file)
     columns = columns_choice(ignore, category, number, time, decimal, thousands)
     decisions = decisions_of(meta.get("training", {}).get("columns", {}))

@@ -15,9 +15,11 @@ from aucstream.features.columns import Columns
 from aucstream.io.decisions import Decision
 
 Data = Annotated[
-    str,
+    list[str],
     typer.Argument(
-        help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2, .xz or .zst; - is standard input"
+        metavar="DATA...",
+        help="File of svmlight, CSV, NDJSON, Parquet or Arrow, also .gz, .bz2, .xz or .zst; - is standard input; a folder or "
+        "a pattern stands for its files; several are read one after the other",
     ),
 ]
 DEFAULT_MODEL = "auto"
@@ -93,7 +95,7 @@ Positive = Annotated[
     ),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="Delimiter of a CSV file; by default it is detected among , ; and tab")
+    str | None, typer.Option(help="Delimiter of a CSV file; by default it is detected among , ; tab and |")
 ]
 Format = Annotated[
     str | None,
@@ -121,6 +123,25 @@ Folds = Annotated[
     typer.Option(help="Hold out each of so many folds in turn, row i in fold i modulo FOLDS; 2 or more"),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of the models, 0 or more")]
+
+
+class DataFiles(str):
+    """The files of DATA as one text, for messages.
+
+    Attributes
+    ----------
+    paths : list of str
+        Files, folders and patterns, as `aucstream.io.read` takes them.
+    """
+
+    paths: list[str]
+
+    def __new__(cls, paths: list[str]) -> DataFiles:
+        """Return the text of paths: the first one, and how many more there are."""
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        text = super().__new__(cls, paths[0] + more)
+        text.paths = paths
+        return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import threading
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aucstream.cli.leaks import LeakWatch
-from aucstream.cli.options import ReadOptions
+from aucstream.cli.options import DataFiles, ReadOptions
 from aucstream.errors import BadRow, InvalidBlock, InvalidParams
 from aucstream.evaluate import Chunk, Comparison, shuffled
 from aucstream.io import Decision, Reader, Rows, read
@@ -37,7 +38,7 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
 
     Parameters
     ----------
-    path : str
+    path : str or DataFiles
         File name; "-" is standard input.
     options : ReadOptions
     labelled : bool
@@ -56,7 +57,7 @@ def open_data(path: str, options: ReadOptions, *, labelled: bool = True, show_de
     """
     with option_names():
         reader = read(
-            path,
+            path.paths if isinstance(path, DataFiles) else path,
             label=options.label,
             positive=options.positive,
             delimiter=options.delimiter,
@@ -92,6 +93,8 @@ def is_data(path: str) -> bool:
     """
     if path == "-" or path.endswith(".safetensors"):
         return path == "-"
+    if os.path.isdir(path) or (any(mark in path for mark in "*?[") and not os.path.exists(path)):
+        return True
     try:
         with open(path, "rb") as file:
             head = file.read(9)

@@ -9,14 +9,15 @@ May import `features` and below.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from types import TracebackType
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from aucstream.errors import InvalidParams
 from aucstream.features.columns import Columns
 from aucstream.io.decided_rows import DecidedRows, KeptBlocks
 from aucstream.io.decisions import Decision, Rules
+from aucstream.io.files import FilesReader, files_of
+from aucstream.io.reader import Reader
 from aucstream.io.rows import CHUNK_ROWS, Rows
 from aucstream.io.source import STDIN, PathLike, Source, is_nameless, kind_of, open_source, sniff
 
@@ -26,92 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "Reader", "Rows", "kind_of", "open_source", "read"]
 
 
-class Reader:
-    """An iterator over the chunks of one file; made by `read`.
-
-    It can be iterated once and is a context manager; the file is closed at its end.
-
-    Parameters
-    ----------
-    source : Source
-    chunks : iterator of Block or Rows
-    format : str
-    delimiter : str or None
-
-    Attributes
-    ----------
-    name : str
-    format : str
-        "svmlight", "csv", "ndjson", "parquet" or "arrow".
-    delimiter : str or None
-        As given or sniffed; CSV only.
-    columns : tuple of str or None
-        The header of a table; None for other formats.
-    """
-
-    def __init__(self, source: Source, format: str, chunks: Iterator[Block | Rows], delimiter: str | None) -> None:
-        self.name = source.name
-        self.format = format
-        self.delimiter = delimiter
-        self.columns: tuple[str, ...] | None = getattr(chunks, "columns", None)
-        self._source = source
-        self._chunks: Iterator[Block | Rows] = chunks
-
-    @property
-    def mixed(self) -> dict[str, list[str]]:
-        """Columns of numbers that have shown a few words so far, and the words."""
-        return dict(getattr(self._chunks, "mixed", {}))
-
-    @property
-    def decisions(self) -> dict[str, Decision]:
-        """What each column is, by name; of NDJSON, Parquet and Arrow those of strings alone. Empty before the first chunk."""
-        return dict(getattr(self._chunks, "decisions", {}))
-
-    @property
-    def remarks(self) -> list[tuple[str, str]]:
-        """(column, sentence) for each thing about a column that is worth a remark, so far."""
-        return list(getattr(self._chunks, "remarks", []))
-
-    @property
-    def label_words(self) -> tuple[str, ...]:
-        """Distinct labels of the first chunk, as they are written; tables, and svmlight with `positive`."""
-        return tuple(getattr(self._chunks, "label_words", ()))
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes taken from the file so far, compressed ones if it is compressed."""
-        return self._source.bytes_read
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Size of the file; None for standard input."""
-        return self._source.bytes_total
-
-    def __iter__(self) -> Iterator[Block | Rows]:
-        return self
-
-    def __next__(self) -> Block | Rows:
-        try:
-            return next(self._chunks)
-        except BaseException:  # the end, or a bad row
-            self.close()
-            raise
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._source.close()
-
-
 def read(
-    path: PathLike,
+    path: PathLike | Iterable[PathLike],
     *,
     label: str | None = None,
     positive: str | None = None,
@@ -125,18 +42,20 @@ def read(
     thousands: str | None = None,
     decisions: Mapping[str, Decision] | None = None,
 ) -> Reader:
-    """Open a file, or standard input for `-`, as an iterator over chunks of rows.
+    """Open a file, or standard input for `-`, as an iterator over chunks of rows; a folder, a pattern, or several files too.
 
     Parameters
     ----------
-    path : str or path
-        The extension names the format: `.svm` `.libsvm` `.svmlight` `.txt`, `.csv` `.tsv`,
+    path : str or path, or several of them
+        A folder is its files in the order of their names, without those that begin with `.` or `_`; a name with `*`, `?`
+        or `[` that is no file is a pattern. Several files are read one after the other; the columns of all are what they
+        are in the first. The extension names the format: `.svm` `.libsvm` `.svmlight` `.txt`, `.csv` `.tsv`,
         `.ndjson` `.jsonl`, `.parquet`, `.arrow` `.feather` `.ipc`; then perhaps `.gz`, `.bz2`, `.xz`
         or `.zst`. The first bytes do for `-`, for `.txt` and for names without such an extension.
     label : str, optional
-        Tables (CSV, Parquet, Arrow) only: the label column.
+        The label column of a table (CSV, Parquet, Arrow), or of NDJSON whose lines are flat objects.
     positive : str, optional
-        Tables and svmlight: the text, or the number, of a positive label; any other is negative.
+        The text, or the number, of a positive label; any other is negative.
     delimiter : str, optional
         CSV only.
     zero_based : bool, default=False
@@ -168,11 +87,42 @@ def read(
     """
     if chunk_rows < 1:
         raise InvalidParams("chunk_rows", "a whole number >= 1", chunk_rows)
+    files = files_of(path)
+
+    def open_file(file: str, before: Reader | None) -> Reader:
+        return _read_file(
+            file,
+            label=label,
+            positive=positive,
+            delimiter=delimiter,
+            zero_based=zero_based,
+            format=format,
+            chunk_rows=chunk_rows,
+            labelled=labelled,
+            rules=Rules(columns, decimal, thousands, (decisions or {}) if before is None else before.decisions),
+        )
+
+    if len(files) == 1:
+        return open_file(files[0], None)
+    return FilesReader(files, open_file)
+
+
+def _read_file(
+    path: str,
+    *,
+    label: str | None,
+    positive: str | None,
+    delimiter: str | None,
+    zero_based: bool,
+    format: str | None,
+    chunk_rows: int,
+    labelled: bool,
+    rules: Rules,
+) -> Reader:
     kind = None if format is None and is_nameless(path) else kind_of(path, format)
     source = open_source(path)
     try:
         kind = kind or _sniffed(source, path)
-        rules = Rules(columns, decimal, thousands, decisions or {})
         _check_options(
             kind, label=label, positive=positive, delimiter=delimiter, zero_based=True if zero_based else None
         )
@@ -205,6 +155,7 @@ def _sniffed(source: Source, path: PathLike) -> str:
 def _check_options(kind: str, **options: object) -> None:
     takes = {"csv": ("label", "positive", "delimiter"), "parquet": ("label", "positive")}
     takes["svmlight"] = ("positive", "zero_based")
+    takes["ndjson"] = ("label", "positive")
     takes["arrow"] = takes["parquet"]
     for name, value in options.items():
         if value is not None and name not in takes.get(kind, ()):
@@ -234,11 +185,12 @@ def _chunks(
     if kind == "ndjson":
         from aucstream.io.ndjson import read_ndjson
 
-        return DecidedRows(read_ndjson(source, chunk_rows=chunk_rows, labelled=labelled), rules, source.name), None
+        rows = read_ndjson(source, label=label, positive=positive, chunk_rows=chunk_rows, labelled=labelled)
+        return DecidedRows(rows, rules, source.name), None
     if kind == "csv":
         from aucstream.io.csv import read_csv
 
-        rows = read_csv(
+        csv_rows = read_csv(
             source,
             label=label,
             positive=positive,
@@ -247,7 +199,7 @@ def _chunks(
             labelled=labelled,
             rules=rules,
         )
-        return rows, rows.delimiter
+        return csv_rows, csv_rows.delimiter
     from aucstream.io.arrow import read_arrow
 
     table = read_arrow(

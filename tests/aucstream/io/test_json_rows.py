@@ -50,7 +50,7 @@ def check(lines: list[bytes], rows: PlainRows) -> None:
             assert bits([typed.weight]) == bits([plain["weight"]]) == bits([rows.weights[i]])
             assert 0.0 <= rows.weights[i] < np.inf
         id_ = None if rows.ids is None else data[rows.ids[i, 0] : rows.ids[i, 1]].decode()
-        assert typed.id == id_
+        assert (None if typed.id is msgspec.UNSET else typed.id) == id_
 
 
 TOKENS = st.one_of(

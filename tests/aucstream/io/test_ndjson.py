@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aucstream.errors import BadRow
+from aucstream.errors import BadRow, InvalidParams
 from aucstream.io import Rows
 from aucstream.io.ndjson import read_ndjson
 
@@ -62,7 +64,7 @@ BAD = [
     ('{"features": 5, "label": 1}', "features", "/features", "5"),
     ('{"features": null, "label": 1}', "features", "/features", "None"),
     ('{"label": 1}', "features", "", "{'label': 1}"),
-    ('{"features": {}, "label": 2}', "label", "/label", "2.0"),
+    ('{"features": {}, "label": 2}', "label", "/label", "2"),
     ('{"features": {}, "label": "1"}', "label", "/label", "'1'"),
     ('{"features": {}, "label": NaN}', "label", "/label", "nan"),
     ('{"features": {}, "label": null}', "label", "/label", "None"),
@@ -136,3 +138,86 @@ def test_what_json_writes_is_read_back(table: list[dict[str, object]]) -> None:
     expected = [{name: value for name, value in row.items() if value is not None} for row in table]
     assert list(rows.features) == expected
     assert repr(list(rows.features)) == repr(expected)  # 1.0 is not True
+
+
+# -- flat objects, words as labels, names that stand twice -----------------------------------------------------------
+
+
+def flat(data: bytes, **options: Any) -> Any:
+    return read_ndjson(io.BytesIO(data), label="y", **options)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 2, 100])
+def test_flat_objects_with_the_name_of_the_label(chunk_rows: int) -> None:
+    data = b'{"a":1,"y":0,"b":"x"}\n\n{"y":true,"b":null,"c":["u","v"],"d":false}\n{"a":2.5,"y":1.0}\n'
+    chunks = list(flat(data, chunk_rows=chunk_rows))
+    features = [x for chunk in chunks for x in chunk.features]
+    assert features == [{"a": 1.0, "b": "x"}, {"c": ["u", "v"], "d": False}, {"a": 2.5}]
+    assert [type(features[0]["a"]), type(features[1]["d"])] == [float, bool]
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == [-1, 1, 1]
+    assert np.concatenate([chunk.lines for chunk in chunks]).tolist() == [1, 3, 4]
+    (scored,) = flat(b'{"a":1}\n{"a":2,"y":"what"}\n', labelled=False)
+    assert (list(scored.features), scored.y.size) == ([{"a": 1.0}, {"a": 2.0}], 0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive", "signs"),
+    [
+        (b'"no" "yes" "no"', "yes", [-1, 1, -1]),
+        (b"1 2 4", "2", [-1, 1, -1]),
+        (b"1 2.0 4.5", "4.5", [-1, -1, 1]),
+        (b"true false true", "false", [-1, 1, -1]),
+    ],
+)
+def test_positive_names_a_label_in_both_forms(labels: bytes, positive: str, signs: list[int]) -> None:
+    values = labels.split()
+    flat_rows = b"".join(b'{"a":1,"y":%b}\n' % value for value in values)
+    rows = b"".join(b'{"features":{"a":1},"label":%b}\n' % value for value in values)
+    for reader in (flat(flat_rows, positive=positive), read_ndjson(io.BytesIO(rows), positive=positive, chunk_rows=3)):
+        assert np.concatenate([chunk.y for chunk in reader]).tolist() == signs
+        assert positive in reader.label_words
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"a":1}', "column y: expected a label under 'y'"),
+        (b'{"a":1,"y":null}', "column y: expected a label under 'y'"),
+        (b'{"a":1,"y":3}', "column y: expected a label"),
+        (b'{"a":{"b":1},"y":1}', "column a: .*at /a"),
+        (b'{"features":{"b":1},"label":1}', "rows of features and label need no name of the label"),
+        (b'{"a":NaN,"y":1}', "column a"),
+        (b"[1]", "one JSON object of name to value"),
+        (b'{"a":1,"a":2,"y":1}', "column a: expected names that stand once"),
+        (b'{"a":1,"y":0,"y":1}', "column y: expected names that stand once"),
+    ],
+)
+def test_a_bad_flat_line_is_named(line: bytes, words: str) -> None:
+    with pytest.raises(BadRow, match=f"line 2, .*{words}" if "object of" not in words else f"line 2.*{words}"):
+        list(flat(b'{"a":1,"y":0}\n' + line + b"\n"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"features":{"a":1,"a":2},"label":1}',
+        b'{"features":{"a":1},"label":1,"label":0}',
+        b'{"features":{"a":1},"features":{"b":1},"label":0}',
+        b'{"features":{"a":"x:y","a":"z"},"label":0}',
+    ],
+)
+def test_a_name_that_stands_twice_is_refused(line: bytes) -> None:
+    good = b'{"features":{"a":1},"label":0}\n' * 40
+    with pytest.raises(BadRow, match=r"line 41, .*names that stand once"):
+        list(read_ndjson(io.BytesIO(good + line + b"\n" + good)))
+
+
+def test_colons_within_strings_are_no_names() -> None:
+    data = b'{"features":{"a:b":"c:d","t":["12:30",":"]},"label":1,"id":"a:1"}\n'
+    (chunk,) = read_ndjson(io.BytesIO(data))
+    assert list(chunk.features) == [{"a:b": "c:d", "t": ["12:30", ":"]}]
+
+
+def test_words_as_labels_ask_for_the_positive_one() -> None:
+    with pytest.raises(InvalidParams, match=r"positive: expected one of the words .*'no', 'yes'"):
+        list(flat(b'{"a":1,"y":"no"}\n{"a":2,"y":"yes"}\n'))
