@@ -29,6 +29,9 @@ list_get = types.ExternalFunction("PyList_GetItem", _ADDRESS(_ADDRESS, types.int
 compare_strings = types.ExternalFunction("PyUnicode_Compare", types.int32(_ADDRESS, _ADDRESS))
 size_of_int = types.ExternalFunction("PyLong_AsSsize_t", types.intp(_ADDRESS))
 float_of_int = types.ExternalFunction("PyLong_AsDouble", types.float64(_ADDRESS))
+join_strings = types.ExternalFunction("PyUnicode_Concat", _ADDRESS(_ADDRESS, _ADDRESS))
+string_has = types.ExternalFunction("PyUnicode_Contains", types.int32(_ADDRESS, _ADDRESS))
+give_up = types.ExternalFunction("Py_DecRef", types.void(_ADDRESS))
 error_occurred = types.ExternalFunction("PyErr_Occurred", _ADDRESS())
 error_clear = types.ExternalFunction("PyErr_Clear", types.void())
 
@@ -95,6 +98,7 @@ def _vector(dtype: Any) -> Any:
 
 floats_at = _vector(types.float64)
 ints_at = _vector(types.int64)
+bytes_at = _vector(types.uint8)
 
 
 _known_types: dict[Any, Any] = {}  # numba asks a dozen questions for each value

@@ -16,7 +16,9 @@ _NUMBERS = frozenset({float, int, bool})
 _NAMES = frozenset({str, int})
 
 _READ = RowCall(dicts.read_one, int, int, int)
-_READ_ALL = RowCall(dicts.read_all, *[int] * 7)
+_READ_ALL = RowCall(dicts.read_all, *[int] * 8)
+
+_EQUALS = "="
 
 
 class Reader:
@@ -29,13 +31,19 @@ class Reader:
     ----------
     index : dict
         Name to column; names that it lacks are known in rows of the same names as the one before only.
+    adds : bool
+        Whether names may share a column: then the values of a row are added by column.
     """
 
     __slots__ = (
+        "_adds",
         "_fresh",
         "_index",
+        "_kinds",
+        "_kinds_at",
         "_marks",
         "_names",
+        "_places",
         "_pointed",
         "_since",
         "_words",
@@ -45,7 +53,7 @@ class Reader:
         "val",
     )
 
-    def __init__(self, index: dict[Any, int]) -> None:
+    def __init__(self, index: dict[Any, int], adds: bool = False) -> None:
         self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
         self.address = self.table.ctypes.data
         for slot, constant in (
@@ -56,6 +64,7 @@ class Reader:
             (dicts.TRUE, True),
             (dicts.FALSE, False),
             (dicts.NONE, None),
+            (dicts.EQUALS, _EQUALS),
         ):
             self.table[slot] = id(constant)
         self._index = index
@@ -65,8 +74,21 @@ class Reader:
         self._since = 0
         self.table[dicts.WORDS] = id(self._words)
         self.table[dicts.NEXT_COLUMN] = dicts.NO_LIMIT
+        self._kinds: np.ndarray | None = None
+        self._kinds_at = 0
+        self._adds = adds
         self.make_room(16)
         self.forget()
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether rows are read by compiled code."""
+        return COMPILED
+
+    @property
+    def words(self) -> dict[str, dict[str, int]]:
+        """Name to dict of string to column."""
+        return self._words
 
     def make_room(self, entries: int) -> None:
         """Make room for rows of at least so many entries."""
@@ -77,6 +99,9 @@ class Reader:
         self.idx: Ints = np.empty(entries, dtype=np.int64)
         self.val: Floats = np.empty(entries)
         self.table[[dicts.ROOM, dicts.COLUMNS, dicts.VALUES]] = entries, self.idx.ctypes.data, self.val.ctypes.data
+        if self._adds:
+            self._places: Ints = np.zeros(1 << (2 * entries).bit_length(), dtype=np.int64)
+            self.table[[dicts.EQUAL_COLUMNS, dicts.EQUAL_SLOTS]] = self._places.ctypes.data, self._places.size
 
     def guess(self, names: list[Any], idx: Ints) -> None:
         """Expect these names, in these columns, in the next rows."""
@@ -96,7 +121,39 @@ class Reader:
         self.guess([], self.idx[:0])
         self._words.clear()
         self._fresh.clear()
-        self._note_marks(np.zeros(0, dtype=np.int64))
+        self._note_marks(np.zeros(0, dtype=np.uint8))
+
+    def expect_new(self, column: int, end: int, kinds: np.ndarray, reads_words: bool) -> None:
+        """Give columns to the new names of the next rows, to each row anew, until `expect_known`.
+
+        Parameters
+        ----------
+        column : int
+            Of the first new name.
+        end : int
+            New names that would have this column or a later one are left out.
+        kinds : ndarray of uint8
+            By column, zero from `column` on.
+        reads_words : bool
+            Whether strings may be new.
+        """
+        table = self.table
+        if kinds is not self._kinds:
+            self._kinds, self._kinds_at = kinds, kinds.ctypes.data
+            table[dicts.KIND_COUNT] = kinds.size
+        table[dicts.KINDS] = self._kinds_at if reads_words else 0
+        table[dicts.END_COLUMN] = end
+        table[dicts.NEXT_COLUMN] = table[dicts.REACHED] = column
+
+    def expect_known(self) -> None:
+        """Let rows with new names be not plain, as at first."""
+        table = self.table
+        column = table.item(dicts.NEXT_COLUMN)
+        if column != dicts.NO_LIMIT:
+            table[dicts.NEXT_COLUMN] = dicts.NO_LIMIT
+            reached = table.item(dicts.REACHED)
+            if reached > column and self._kinds is not None:
+                self._kinds[column:reached] = 0
 
     def mark(self, width: int) -> None:
         """Remember that there were so many columns: `rewind` may come back to them."""
@@ -139,7 +196,7 @@ class Reader:
         """Columns of the row that compiled code read last, valid until the next."""
         return self.idx[: self.table.item(dicts.LENGTH)]
 
-    def _note_marks(self, marks: Ints) -> None:
+    def _note_marks(self, marks: np.ndarray) -> None:
         self._marks = marks
         self.table[[dicts.MARKED, dicts.MARKS]] = marks.size, marks.ctypes.data
 
@@ -149,22 +206,25 @@ class Reader:
         A row that has such a column under its literal name, too, is not plain.
         """
         for name, word in x.items():
-            if type(word) is not str or type(name) is not str:
-                continue
-            column = self._index.get(f"{name}={word}")
-            if column is None:
-                continue
-            words = self._words.setdefault(name, {})
-            if word in words:
-                continue
-            if column >= self._marks.size:
-                self._note_marks(np.concatenate([self._marks, np.zeros(column + 64, dtype=np.int64)]))
-            if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
-                self._marks[column] = 1
-                words[word] = column
-                if not COMPILED and column in self._pointed[1]:  # a literal name that is one-hot from now on
-                    self.guess([], self.idx[:0])
-                self._fresh.append((words, word, column))
+            if type(word) is str and type(name) is str:
+                column = self._index.get(f"{name}={word}")
+                if column is not None:
+                    self.note_word(name, word, column)
+
+    def note_word(self, name: str, word: str, column: int) -> None:
+        """Know a string under a name from now on, if its column is no other pair's."""
+        words = self._words.setdefault(name, {})
+        if word in words:
+            return
+        if column >= self._marks.size:
+            more = max(column + 64, 2 * self._marks.size) - self._marks.size
+            self._note_marks(np.concatenate([self._marks, np.zeros(more, dtype=np.uint8)]))
+        if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
+            self._marks[column] = 1
+            words[word] = column
+            if not COMPILED and column in self._pointed[1]:  # a literal name that is one-hot from now on
+                self.guess([], self.idx[:0])
+            self._fresh.append((words, word, column))
 
     def read(self, x: Any) -> tuple[Ints, Floats] | None:
         """Return (columns, values) of a plain row; None for another."""
@@ -189,11 +249,59 @@ class Reader:
         """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""
         if not COMPILED or not all(type(x) is dict for x in rows):
             return None
-        rows = list(rows)
-        size = sum(map(len, rows))
-        indptr, idx, val = np.empty(len(rows) + 1, np.int64), np.empty(size, np.int64), np.empty(size)
-        addresses = indptr.ctypes.data, idx.ctypes.data, val.ctypes.data
-        if not _READ_ALL.dense(id(rows), len(rows), self.address, *addresses, size):
+        several = ManyRows(rows)
+        if self.read_on(several, 0) < len(rows):
             return None
-        end = indptr.item(-1)
-        return indptr, idx[:end], val[:end]
+        return several.entries()
+
+    def read_on(self, several: ManyRows, start: int) -> int:
+        """Read dicts from `start` on; return the number of the first that is not plain, or for which there is no room."""
+        rows, size = several.rows, several.idx.size
+        stop: int = _READ_ALL.dense(id(rows), start, len(rows), self.address, *several.addresses, size)
+        return stop
+
+
+class ManyRows:
+    """Rows that are read one after the other.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+
+    Attributes
+    ----------
+    rows : list of dict
+    indptr, idx, val : ndarray
+        What was read of them.
+    addresses : tuple
+        Of these three.
+    """
+
+    __slots__ = ("addresses", "idx", "indptr", "rows", "val")
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = list(rows)
+        size = sum(map(len, self.rows))
+        self.indptr: Ints = np.zeros(len(self.rows) + 1, np.int64)
+        self.idx: Ints = np.empty(size, np.int64)
+        self.val: Floats = np.empty(size)
+        self._point()
+
+    def _point(self) -> None:
+        self.addresses = self.indptr.ctypes.data, self.idx.ctypes.data, self.val.ctypes.data
+
+    def put(self, number: int, idx: Ints, val: Floats) -> None:
+        """Put a row that was read another way; those before it have been read."""
+        start = self.indptr.item(number)
+        end = start + idx.size
+        if end > self.idx.size:
+            more = end + self.idx.size
+            self.idx, self.val = np.resize(self.idx, more), np.resize(self.val, more)
+            self._point()
+        self.idx[start:end], self.val[start:end] = idx, val
+        self.indptr[number + 1] = end
+
+    def entries(self) -> tuple[Ints, Ints, Floats]:
+        """Return (indptr, columns, values)."""
+        end = self.indptr.item(-1)
+        return self.indptr, self.idx[:end], self.val[:end]

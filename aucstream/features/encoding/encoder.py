@@ -20,6 +20,8 @@ from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.rows.finite import all_finite
 from aucstream.native.reader import Reader
 
+ORDINARY = 1e300  # numbers below it are finite
+
 _EMPTY_IDX: Ints = np.empty(0, dtype=np.int64)
 _EMPTY_VAL: Floats = np.empty(0)
 
@@ -48,7 +50,7 @@ class Encoder(abc.ABC):
 
     def __init__(self) -> None:
         self._index: dict[Name, int] = {}  # the columns of names, where those are kept
-        self.reader = Reader(self._index)
+        self.reader = Reader(self._index, not self._unique())
         self.missed = False  # whether the last row looked up had names that are not known
         self._repeated: tuple[int, list[int], Ints, Ints] = (0, [], np.zeros(1, np.int64), _EMPTY_IDX)  # by `take`
 
@@ -269,44 +271,83 @@ class Encoder(abc.ABC):
             The row cannot be learned; nothing was changed.
         """
         row = self.reader.read(x)
-        return row if row is not None and all_finite(row[1]) else self._slow(x, learn=True)
+        if row is not None and all_finite(row[1]):
+            return row
+        row = self._read_prepared(x) if self.prepare(x, learn=True) else None
+        return row if row is not None else self._slow(x, learn=True)
 
-    def prepare(self, x: Mapping[Any, Any]) -> bool:
-        """Give columns to the few new names of a row, so that its reader finds all of them.
+    def _read_prepared(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats] | None:
+        """Return a row for which `prepare` has done something; None where it is read another way all the same."""
+        row = self.reader.read(x)
+        self.expect_known()
+        return row if row is not None and all_finite(row[1]) else None
+
+    def prepare(self, x: Mapping[Any, Any], *, learn: bool) -> bool:
+        """Let the reader find the new names of a row; `expect_known` ends that where a name has no column.
 
         Parameters
         ----------
         x : dict
             Name to value.
+        learn : bool
+            Whether new names get columns; else the caller calls `rewind` with a mark from before.
 
         Returns
         -------
         bool
             False: nothing was done.
-
-        Raises
-        ------
-        InvalidBlock
-            `x` cannot be learned.
         """
-        del x
+        del x, learn
         return False
 
-    def next_column(self, entries: int) -> int | None:
-        """Return the column that the next new name gets.
-
-        Parameters
-        ----------
-        entries : int
-            How many new names there may be.
+    def expect_new(self) -> bool:
+        """Let the reader read new names of rows that are scored, as if they were learned, until `expect_known`.
 
         Returns
         -------
-        int or None
-            None where not so many can be given columns in their order.
+        bool
+            False: nothing was done.
         """
-        del entries
-        return None
+        return False
+
+    def expect_known(self) -> None:
+        """Let the reader read known names only, as at first."""
+        self.reader.expect_known()
+
+    def _unread(self, x: Any) -> list[tuple[Name, str | None, int]] | None:
+        """Return what the reader does not find of a row, in its order: names, their strings, and kinds.
+
+        Returns
+        -------
+        list of (name, string or None, kind), or None
+            None where more is to be known of the row: a name that is no string, a value that is neither a string nor a
+            finite number of ordinary size, crosses, or names that may meet.
+        """
+        if type(x) is not dict or self.crosses is not None:
+            return None
+        index, words = self._index, self.reader.words
+        new: list[tuple[Name, str | None, int]] = []
+        has_words = False
+        for name, value in x.items():
+            kind = type(value)
+            if type(name) is not str:
+                return None
+            if kind is str:
+                has_words = True
+                known = words.get(name)
+                if known is None or value not in known:
+                    new.append((name, value, INDICATOR))
+            elif kind is float or kind is int:
+                if not -ORDINARY < value < ORDINARY:
+                    return None
+                if name not in index:
+                    new.append((name, None, NUMERIC))
+            elif kind is bool:
+                if name not in index:
+                    new.append((name, None, INDICATOR))
+            elif value is not None:
+                return None
+        return None if has_words and "=" in "".join(x) else new
 
     def plain(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[Ints, Ints, Floats] | None:
         """Read rows whose names are all known and whose numbers are finite. Such rows pass `check`, and add no name.
@@ -451,7 +492,7 @@ class Encoder(abc.ABC):
             The row could not be learned.
         """
         row = self.reader.read(x)
-        if row is not None and all_finite(row[1]):
+        if (row is not None and all_finite(row[1])) or self._unread(x) is not None:
             return
         for name, _, _ in self._entries(x, path):
             self.check_name(name, path)
@@ -562,8 +603,12 @@ class Encoder(abc.ABC):
         if not plain and self._unique():
             self._note_row(x)
         if plain and known and (learn or self.kinds[columns].all()):  # a kind not noted yet is noted by learning
-            self.reader.guess(names, idx)
+            self._expect(names, idx)
         return idx, values
+
+    def _expect(self, names: Sequence[Name], idx: Ints) -> None:
+        """Let the reader expect the names of a row of numbers in the next ones."""
+        self.reader.guess(list(names), idx)
 
     def _unique(self) -> bool:
         return True
@@ -575,7 +620,7 @@ class Encoder(abc.ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({name: writable(value) for name, value in state.items()})
-        self.reader = Reader(self._index)
+        self.reader = Reader(self._index, not self._unique())
 
     # -- snapshots ----------------------------------------------------------------------------
 

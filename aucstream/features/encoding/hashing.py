@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -15,6 +15,8 @@ from aucstream.errors import CannotMerge
 from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses, crosses_spec
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import Name
+
+MOST_READ = 1 << 16  # names and strings whose columns the reader knows at once
 
 
 @lru_cache(maxsize=1 << 16)
@@ -48,6 +50,8 @@ class Hashing(Encoder):
     ) -> None:
         super().__init__()
         self.crosses: Crosses = rules_of(Hashing)["crosses"].checked("Hashing.crosses", crosses)
+        self._read: list[tuple[dict[Any, int], str]] = []  # what the reader knows since the last mark
+        self._read_count = 0
         self.bits: int = rules_of(Hashing)["bits"].checked("Hashing.bits", bits)
         self.width = 1 << self.bits
         self.kinds = np.zeros(self.width, dtype=np.uint8)
@@ -85,11 +89,58 @@ class Hashing(Encoder):
         self.kinds = np.where(self.kinds == 0, other.kinds, self.kinds)
         return np.arange(self.width, dtype=np.int64)
 
+    def prepare(self, x: Mapping[Any, Any], *, learn: bool) -> bool:
+        """Let the reader find the names of a row; see `Encoder.prepare`.
+
+        It knows at most `MOST_READ` at once, and those of one row: then it forgets them all.
+        """
+        if not self.reader.is_compiled or "=" in "".join(
+            map(str, x)
+        ):  # the reader does not see whether such names meet
+            return False
+        unread = self._unread(x)
+        if unread and self._read_count + len(unread) > MOST_READ:
+            self._forget_read()
+            unread = self._unread(x)
+        if unread is None:
+            return False
+        for name, word, kind in unread:
+            column = self._column(name if word is None else f"{name}={word}")
+            if learn:
+                kind_of_columns(self.kinds, column, kind)
+            known: dict[Any, int] = self._index if word is None else self.reader.words.setdefault(str(name), {})
+            key = str(name if word is None else word)
+            known[key] = column
+            self._read.append((known, key))
+        self._read_count += len(unread)
+        self.reader.make_room(len(x))
+        return True
+
+    def _forget_read(self) -> None:
+        self._index.clear()
+        self.reader.forget()
+        self._read.clear()
+        self._read_count = 0
+
+    def _expect(self, names: Sequence[Name], idx: Ints) -> None:
+        """Let the reader expect the names of a row, but where one of them may be a one-hot name of another row."""
+        if "=" not in "".join(map(str, names)):
+            super()._expect(names, idx)
+
     def mark(self) -> None:
         """Return nothing: kinds noted by a skipped row do no harm."""
+        self._read.clear()
 
     def rewind(self, mark: None) -> None:
-        """Do nothing."""
+        """Let the reader not know the names since the mark whose kinds were not noted."""
+        for known, key in self._read:
+            if self.kinds[known[key]] == 0:
+                del known[key]
+                self._read_count -= 1
+        self._read.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_index": {}, "_read": [], "_read_count": 0}
 
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return (arrays, meta)."""

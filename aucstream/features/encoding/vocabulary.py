@@ -20,6 +20,7 @@ from aucstream.features.encoding.entries import NUMERIC, Name
 from aucstream.features.encoding.hashing import hash_of
 from aucstream.features.encoding.turnover import LEAST_RECENT, NONE, Eviction, Sight, Turnover
 from aucstream.kernels.rows.finite import all_finite
+from aucstream.native.dicts import NO_LIMIT
 from aucstream.native.guard import COMPILED
 
 DEFAULT_CAPACITY = 1 << 20
@@ -351,7 +352,16 @@ class Vocabulary(Encoder):
     def learn(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
         """Read a row that is learned; see `Encoder.learn`."""
         if self._turnover is None:
-            return super().learn(x)
+            dropped = self.dropped
+            row = self.reader.read(x)
+            if row is not None and all_finite(row[1]):
+                return row
+            if self.prepare(x, learn=True):
+                row = self._read_prepared(x)
+                if row is not None:
+                    return row
+                self.dropped = dropped
+            return self._slow(x, learn=True)
         row = self.reader.read(x)
         if row is None or not all_finite(row[1]):
             return self._slow(x, learn=True)
@@ -426,25 +436,43 @@ class Vocabulary(Encoder):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def prepare(self, x: Mapping[Any, Any]) -> bool:
-        """Give columns to the few new names of a row; see `Encoder.prepare`.
+    def _unread(self, x: Any) -> list[tuple[Name, str | None, int]] | None:
+        """Return what the reader does not find of a row; see `Encoder._unread`."""
+        return None if self.arrays else super()._unread(x)
 
-        A row most of whose names are new is none of those before: it is taken the slow way, which expects more of it.
+    def prepare(self, x: Mapping[Any, Any], *, learn: bool) -> bool:
+        """Give columns to the new names of a row that is learned; see `Encoder.prepare`.
+
+        A row most of whose numbers are new is none of those before: it is taken the slow way, which expects more of it.
         """
-        if not COMPILED or self.selects or self.crosses is not None:
+        if not learn or not COMPILED or self.selects:
             return False
-        entries = self._checked(x)
-        new = [entry for entry in entries if entry[0] not in self._index]
-        if 2 * len(new) > len(entries) or len(self.names) + len(new) > self.most:
+        unread = self._unread(x)
+        if unread is None or 2 * sum(word is None for _, word, _ in unread) > len(x):
             return False
-        self._add(new)
-        self.reader.make_room(len(entries))
-        self._note_row(x)
+        left_out = False
+        for name, word, kind in unread:
+            full_name = name if word is None else f"{name}={word}"
+            if full_name not in self._index:
+                self._append(full_name, kind)
+            column = self._index.get(full_name)
+            if column is None:
+                left_out = True
+            elif word is not None:
+                self.reader.note_word(str(name), word, column)
+        self.reader.make_room(len(x))
+        if left_out:
+            self.reader.expect_new(self.width, self.width, self.kinds, True)
         return True
 
-    def next_column(self, entries: int) -> int | None:
-        """Return the column that the next new name gets; see `Encoder.next_column`."""
-        return None if self.arrays or self.selects or self.width + entries > self.most else self.width
+    def expect_new(self) -> bool:
+        """Let the reader read new names of rows that are scored; see `Encoder.expect_new`."""
+        if self.arrays or (self._turnover is not None and self._turnover.min_count > 1):
+            return False
+        is_bounded = self._turnover is None or self.most < self.capacity  # else names get columns while others leave
+        end = self.most if is_bounded else NO_LIMIT
+        self.reader.expect_new(self.width, end, self.kinds, self.crosses is None)
+        return True
 
     def check_scored_array(self, n: int) -> None:
         """Raise InvalidBlock for more columns than the largest one learned, or a model of names."""

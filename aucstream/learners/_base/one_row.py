@@ -21,7 +21,6 @@ from aucstream.kernels.auc.calibration import probability
 from aucstream.kernels.jit import RowCall
 from aucstream.learners._base.calibrated import CalibratedModel
 from aucstream.metrics.probabilities import Blank, ScoredProbabilities
-from aucstream.native.dicts import NEXT_COLUMN, NO_LIMIT
 from aucstream.native.row_entry import NO_ENTRY, RowEntry, noting
 
 TAME = 1e100  # a row with larger values, or a larger weight, may well be skipped
@@ -140,10 +139,12 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         if encoder.selects:
             return self._learn_selected(x, sign, weight)
         mark = encoder.mark()
-        if entry.address and encoder.prepare(x):  # else no call could read it
+        if entry.address and encoder.prepare(x, learn=True):  # else no call could read it
             score = self._row_entry().learn(-id(x), self._entry.address, sign, weight)
+            encoder.expect_known()
             if score == score:
                 return score
+            encoder.rewind(mark)
         idx, val = encoder.learn(x)
         score = self._learn_row(idx, val, sign, weight)
         if score != score:
@@ -214,15 +215,12 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
         A new name has no weight, but the row is scaled and summed as when it is learned. The caller holds the lock.
         """
         entry, encoder, x = self._row_entry(), self._encoder, self._read_row(x)
-        column = encoder.next_column(len(x)) if type(x) is dict else None
-        if column is None:
+        if type(x) is not dict or not encoder.expect_new():
             return entry.score(-id(x), entry.address)
-        table = encoder.reader.table
-        table[NEXT_COLUMN] = column
         try:
             return entry.score(-id(x), entry.address)
         finally:
-            table[NEXT_COLUMN] = NO_LIMIT
+            encoder.expect_known()
 
     @exclusive
     def _score_dict(self, x: Mapping[Any, Any]) -> float:
@@ -233,7 +231,7 @@ class RowClassifier(CalibratedModel, base.MiniBatchClassifier):
             return score
         mark = self._encoder.mark()
         try:
-            if self._row_entry().address and self._encoder.prepare(x):
+            if self._row_entry().address and self._encoder.prepare(x, learn=False):
                 score = self._row_entry().score(-id(x), self._entry.address).real
                 if score == score:
                     return score
