@@ -18,7 +18,7 @@ from aucstream.block import Block, joined, signs_of, weights_of
 from aucstream.errors import AucstreamError, InvalidBlock, InvalidParams
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.frames import SparseTable, table_of
-from aucstream.features.intake import array_block, is_table
+from aucstream.features.intake import Encoding, array_block, is_table
 from aucstream.features.number_rows import NumberRows, together
 from aucstream.io.rows import Rows
 from aucstream.learners._base.engine import row_count
@@ -175,12 +175,13 @@ class Comparison:
             self._signs.append(np.array(chunk.y))
         parts = list(_growing_parts(chunk)) if is_first else [chunk]
         refused: list[tuple[Progress, AucstreamError]] = []
+        encodings: list[list[Encoding]] = [[] for _ in parts]  # models with equal encoders share one
         lists = zip(self.runs, self._scores, self._probabilities, self._metrics, strict=True)
         for run, scores, probabilities, metric in lists:
             if run.refused is not None:
                 continue
             try:
-                learned_parts = [_learned(run, part) for part in parts]
+                learned_parts = [_learned(run, *part) for part in zip(parts, encodings, strict=True)]
             except AucstreamError as error:
                 refused.append((run, error if len(parts) == 1 else _reason(run, chunk, error)))
                 continue
@@ -251,12 +252,12 @@ def _growing_parts(chunk: Chunk) -> Iterator[Chunk]:
         start = stop
 
 
-def _learned(run: Progress, chunk: Chunk) -> tuple[Floats, Floats]:
+def _learned(run: Progress, chunk: Chunk, encodings: list[Encoding]) -> tuple[Floats, Floats]:
     """Let one model learn a chunk; return the scores before, and their probabilities by the calibration before."""
     engine = run.model.engine
     slope, intercept, largest = engine.log_odds_line
     start = time.perf_counter()
-    scores = engine.learn_chunk(chunk)
+    scores = engine.learn_chunk(chunk, encodings)
     run.seconds += time.perf_counter() - start
     if getattr(run.model, "calibration", "logistic") == "none":
         return scores, np.full(scores.size, math.nan)

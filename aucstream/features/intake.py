@@ -232,12 +232,7 @@ def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
 
 def check_dicts(encoder: Encoder, rows: Sequence[Any]) -> None:
     """Raise InvalidBlock, naming row and feature, where a row could not be learned; change nothing."""
-    if encoder.plain(rows) is not None:
-        return
-    for number, x in enumerate(rows):
-        if not isinstance(x, Mapping):
-            raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
-        encoder.check(x, f"[{number}]")
+    encoder.check_rows(rows)
 
 
 def dict_block(
@@ -251,27 +246,49 @@ def dict_block(
 ) -> Block:
     """Return the block of dicts that `check_dicts` has passed; learned rows may add names.
 
-    To `missed` go the numbers of scored rows that have names not known, which are left out.
+    To `missed` go the numbers of scored rows that have names not known: of these the block may have no entries.
     """
-    plain = encoder.take(rows, learn=learn) if isinstance(rows, NumberRows) else encoder.plain(rows)
-    if plain is not None:
-        if missed is not None and isinstance(rows, NumberRows) and encoder.missed:
-            missed.extend(range(len(rows)))
-        return named_block(encoder, plain, y, weights)
-    take = encoder.learn if learn else encoder.look_up
-    all_indices: list[Ints] = []
-    all_values: list[Floats] = []
-    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    for number, x in enumerate(rows):
-        idx, val = take(x)
-        if missed is not None and encoder.missed:
-            missed.append(number)
-        all_indices.append(idx)
-        all_values.append(val)
-        indptr[number + 1] = indptr[number] + val.size
-    indices = np.concatenate(all_indices) if all_indices else np.empty(0, dtype=np.int64)
-    values = np.concatenate(all_values) if all_values else np.empty(0)
-    return named_block(encoder, (indptr, indices, values), y, weights)
+    if not isinstance(rows, NumberRows):
+        return named_block(encoder, encoder.read_rows(rows, learn=learn, missed=missed), y, weights)
+    entries = encoder.take(rows, learn=learn)
+    if missed is not None and encoder.missed:
+        missed.extend(range(len(rows)))
+    return named_block(encoder, entries, y, weights)
+
+
+class Encoding:
+    """Dicts that were learned, as the encoder of one model has read them: equal encoders have the same block of them.
+
+    Attributes
+    ----------
+    block : Block or None
+        None: they have not been read yet.
+    """
+
+    __slots__ = ("_change", "_rows", "_standing", "block")
+
+    def __init__(self) -> None:
+        self.block: Block | None = None
+        self._rows: Any = None
+        self._standing: Any = None
+        self._change: Any = None
+
+    def fits(self, encoder: Encoder, rows: Any) -> bool:
+        """Return whether an encoder would read these rows as the first one did, and they are the same."""
+        return self.block is not None and rows is self._rows and encoder.stands_at(self._standing)
+
+    def read(self, encoder: Encoder, rows: Sequence[Mapping[Any, Any]], y: Floats, weights: Floats) -> Block:
+        """Return the block of rows that `check_dicts` has passed: read now, or that of an equal encoder."""
+        if self.block is not None:
+            if rows is self._rows and encoder.follow(self._standing, self._change):
+                return self.block
+            return dict_block(encoder, rows, y, weights, learn=True)
+        standing = encoder.standing()
+        block = dict_block(encoder, rows, y, weights, learn=True)
+        if standing is not None:
+            self.block, self._rows = block, rows
+            self._standing, self._change = standing, encoder.change_since(standing)
+        return block
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,10 +247,8 @@ class Reader:
 
     def read_all(self, rows: Sequence[Any]) -> tuple[Ints, Ints, Floats] | None:
         """Return (indptr, columns, values) of plain rows, row after row; None where one is not plain."""
-        if not COMPILED or not all(type(x) is dict for x in rows):
-            return None
         several = ManyRows(rows)
-        if self.read_on(several, 0) < len(rows):
+        if not several.reads_on or self.read_on(several, 0) < len(several.rows):
             return None
         return several.entries()
 
@@ -275,13 +273,16 @@ class ManyRows:
         What was read of them.
     addresses : tuple
         Of these three.
+    reads_on : bool
+        Whether `Reader.read_on` takes them: they are dicts, and it is compiled.
     """
 
-    __slots__ = ("addresses", "idx", "indptr", "rows", "val")
+    __slots__ = ("addresses", "idx", "indptr", "reads_on", "rows", "val")
 
     def __init__(self, rows: Sequence[Any]) -> None:
         self.rows = list(rows)
-        size = sum(map(len, self.rows))
+        self.reads_on = COMPILED and {*map(type, self.rows)} <= {dict}
+        size = sum(map(len, self.rows)) if self.reads_on else 8 * len(self.rows)
         self.indptr: Ints = np.zeros(len(self.rows) + 1, np.int64)
         self.idx: Ints = np.empty(size, np.int64)
         self.val: Floats = np.empty(size)
@@ -296,7 +297,7 @@ class ManyRows:
         end = start + idx.size
         if end > self.idx.size:
             more = end + self.idx.size
-            self.idx, self.val = np.resize(self.idx, more), np.resize(self.val, more)
+            self.idx, self.val = np.resize(self.idx, 2 * more), np.resize(self.val, 2 * more)
             self._point()
         self.idx[start:end], self.val[start:end] = idx, val
         self.indptr[number + 1] = end

@@ -18,7 +18,7 @@ from aucstream.features.encoding.crosses import Crosses, crosses_of
 from aucstream.features.encoding.entries import INDICATOR, NUMERIC, Name, entries_of
 from aucstream.features.number_rows import NumberRows
 from aucstream.kernels.rows.finite import all_finite
-from aucstream.native.reader import Reader
+from aucstream.native.reader import ManyRows, Reader
 
 ORDINARY = 1e300  # numbers below it are finite
 
@@ -145,6 +145,41 @@ class Encoder(abc.ABC):
             It has more columns than were learned, or names were learned.
         """
         self._check_columns(n, self.width)
+
+    def follow(self, before: Any, change: Any) -> bool:
+        """Do as an equal encoder did that has read rows.
+
+        Parameters
+        ----------
+        before : object
+            What the other's `standing` was before these rows.
+        change : object
+            What its `change_since(before)` was after them.
+
+        Returns
+        -------
+        bool
+            False: they were not equal; nothing was done.
+        """
+        if not self.stands_at(before):
+            return False
+        self._take_change(change)
+        return True
+
+    def standing(self) -> Any:
+        """Return what names this encoder knows, for `follow`; None where no other may follow it."""
+        return None
+
+    def stands_at(self, standing: Any) -> bool:
+        """Return whether this encoder is equal to another one that stood so."""
+        return False
+
+    def change_since(self, standing: Any) -> Any:
+        """Return what reading rows has changed since `standing`."""
+        raise NotImplementedError
+
+    def _take_change(self, change: Any) -> None:
+        raise NotImplementedError
 
     @abc.abstractmethod
     def align(self, other: Encoder, *, partial: bool = False) -> Ints:
@@ -387,6 +422,76 @@ class Encoder(abc.ABC):
             self.missed = False
             return row
         return self._slow(x, learn=False)
+
+    def read_rows(
+        self, rows: Sequence[Mapping[Any, Any]], *, learn: bool, missed: list[int] | None = None
+    ) -> tuple[Ints, Ints, Floats]:
+        """Read rows that `check` has passed, each as `learn` or `look_up` would.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+        learn : bool
+            Whether new names get columns.
+        missed : list of int, optional
+            The numbers of rows that have names not known are put into it. These rows may then have no entries at all.
+
+        Returns
+        -------
+        indptr, columns, values : ndarray
+        """
+        several = ManyRows(rows)
+        stops = several.reads_on
+        number = 0
+        while number < len(several.rows):
+            if stops and (number := self.reader.read_on(several, number)) == len(several.rows):
+                break
+            x = several.rows[number]
+            if missed is not None and self._lacks_names(x):
+                idx, val = _EMPTY_IDX, _EMPTY_VAL
+                missed.append(number)
+            else:
+                idx, val = self.learn(x) if learn else self.look_up(x)
+                if missed is not None and self.missed:
+                    missed.append(number)
+            several.put(number, idx, val)
+            number += 1
+        entries = several.entries()
+        if not all_finite(entries[2]):  # a number that may not be learned, which says so, or a sum of hashed ones
+            for x in several.rows:
+                self.learn(x) if learn else self.look_up(x)
+        return entries
+
+    def _lacks_names(self, x: Mapping[Any, Any]) -> bool:
+        """Return whether it is sure, at a glance, that names of a row have no column."""
+        unread = self._unread(x)
+        return unread is not None and any(
+            self._column(name if word is None else f"{name}={word}") < 0 for name, word, _ in unread
+        )
+
+    def check_rows(self, rows: Sequence[Any]) -> None:
+        """Refuse rows one of which could not be learned; change nothing.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+
+        Raises
+        ------
+        InvalidBlock
+            It names row and feature.
+        """
+        several = ManyRows(rows)
+        number = 0
+        while several.reads_on and (number := self.reader.read_on(several, number)) < len(several.rows):
+            self.check(several.rows[number], f"[{number}]")
+            several.put(number, _EMPTY_IDX, _EMPTY_VAL)
+            number += 1
+        if not several.reads_on or not all_finite(several.entries()[2]):
+            for number, x in enumerate(several.rows):
+                if not isinstance(x, Mapping):
+                    raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
+                self.check(x, f"[{number}]")
 
     def take(self, rows: NumberRows, *, learn: bool) -> tuple[Ints, Ints, Floats]:
         """Read rows of one form, as `learn` or `look_up` would read each.

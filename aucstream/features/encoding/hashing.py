@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from aucstream.block import Ints
+from aucstream.block import Floats, Ints
 from aucstream.constraints import CheckedBy, Ge, Le, Size, rules_of
 from aucstream.errors import CannotMerge
 from aucstream.features.encoding.crosses import ALLOWED, Crosses, checked_crosses, crosses_spec
 from aucstream.features.encoding.encoder import Encoder, kind_of_columns
 from aucstream.features.encoding.entries import Name
+from aucstream.kernels.rows.finite import all_finite
 
 MOST_READ = 1 << 16  # names and strings whose columns the reader knows at once
 
@@ -116,6 +117,18 @@ class Hashing(Encoder):
         self.reader.make_room(len(x))
         return True
 
+    def look_up(self, x: Mapping[Any, Any]) -> tuple[Ints, Floats]:
+        """Read a row that is only scored; see `Encoder.look_up`."""
+        row = self.reader.read(x)
+        self.mark()
+        try:
+            if row is None and self.prepare(x, learn=False):
+                row = self._read_prepared(x)
+        finally:
+            self.rewind(None)
+        self.missed = False
+        return row if row is not None and all_finite(row[1]) else self._slow(x, learn=False)
+
     def _forget_read(self) -> None:
         self._index.clear()
         self.reader.forget()
@@ -126,6 +139,21 @@ class Hashing(Encoder):
         """Let the reader expect the names of a row, but where one of them may be a one-hot name of another row."""
         if "=" not in "".join(map(str, names)):
             super()._expect(names, idx)
+
+    def standing(self) -> tuple[Any, ...]:
+        """Return what kinds are known; see `Encoder.standing`."""
+        return self.spec, self.kinds.copy()
+
+    def stands_at(self, standing: tuple[Any, ...] | None) -> bool:
+        """Return whether another encoder that stood so was equal; see `Encoder.stands_at`."""
+        return standing is not None and standing[0] == self.spec and bool((standing[1] == self.kinds).all())
+
+    def change_since(self, standing: tuple[Any, ...]) -> np.ndarray:
+        """Return all kinds; see `Encoder.change_since`."""
+        return self.kinds.copy()
+
+    def _take_change(self, change: np.ndarray) -> None:
+        self.kinds[:] = change
 
     def mark(self) -> None:
         """Return nothing: kinds noted by a skipped row do no harm."""

@@ -526,6 +526,36 @@ class Vocabulary(Encoder):
             self._turnover.merge(other._turnover, columns, self._index)
         return columns
 
+    def standing(self) -> tuple[Any, ...] | None:
+        """Return what names are known; see `Encoder.standing`."""
+        if self.selects or self.arrays:
+            return None
+        return self.spec, self.most, self.dropped, self.names, len(self.names), self.kinds
+
+    def stands_at(self, standing: tuple[Any, ...] | None) -> bool:
+        """Return whether another vocabulary that stood so was equal; see `Encoder.stands_at`."""
+        if standing is None or self.standing() is None:
+            return False
+        spec, most, dropped, names, width, kinds = standing
+        return (
+            (self.spec, self.most, self.dropped, self.width) == (spec, most, dropped, width)
+            and self.names == (names if len(names) == width else names[:width])
+            and bool((self.kinds[:width] == kinds[:width]).all())
+        )
+
+    def change_since(self, standing: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the names added since, and what was dropped; see `Encoder.change_since`."""
+        width = standing[4]
+        lost = self._lost.hashes if self.dropped > standing[2] else None
+        return self.names[width:], self.kinds[width : self.width].tolist(), self.dropped, lost
+
+    def _take_change(self, change: tuple[Any, ...]) -> None:
+        names, kinds, self.dropped, lost = change
+        for name, kind in zip(names, kinds, strict=True):
+            self._place(name, kind)
+        if lost is not None:
+            self._lost.update(lost)
+
     def mark(self) -> tuple[Any, ...]:
         """Return a mark for `rewind`."""
         self.reader.mark(len(self.names))

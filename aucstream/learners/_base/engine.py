@@ -18,6 +18,7 @@ from aucstream.features.encoding.encoder import Encoder
 from aucstream.features.encoding.vocabulary import Vocabulary
 from aucstream.features.frames import FrameTable, SparseTable, table_of
 from aucstream.features.intake import (
+    Encoding,
     adopted,
     array_block,
     check_dicts,
@@ -217,18 +218,25 @@ class Engine(Exclusive):
             return math.nan
 
     def learn_rows(
-        self, rows: Sequence[Any], signs: Floats, weights: Floats | None = None, *, at_once: bool = True
+        self,
+        rows: Sequence[Any],
+        signs: Floats,
+        weights: Floats | None = None,
+        *,
+        at_once: bool = True,
+        encoding: Encoding | None = None,
     ) -> Floats:
         """Learn rows that `check_rows` has passed; return the score (n,) before each update.
 
         Rows that are `NumberRows` are learned as a matrix. Rows of weight 0 are only scored. A dict alone is one compiled
-        call that keeps the GIL; where it is not to be `at_once`, other threads have the GIL during its step.
+        call that keeps the GIL; where it is not to be `at_once`, other threads have the GIL during its step. `encoding`
+        is of these rows: they are read from it, or into it.
         """
         if weights is None:
             weights = np.ones(len(rows))
         rows = self._model._read_rows(rows)
         if isinstance(rows, NumberRows) or all(type(x) is dict for x in rows):
-            return self._learn_dicts(rows, signs, weights, at_once=at_once)
+            return self._learn_dicts(rows, signs, weights, at_once=at_once, encoding=encoding)
         scores = np.empty(len(rows))
         for a, b in _runs([isinstance(x, Mapping) for x in rows]):
             if isinstance(rows[a], Mapping):
@@ -240,16 +248,29 @@ class Engine(Exclusive):
         return scores
 
     def learn_dicts(
-        self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats, *, at_once: bool = True
+        self,
+        rows: Sequence[Mapping[Any, Any]],
+        signs: Floats,
+        weights: Floats,
+        *,
+        at_once: bool = True,
+        encoding: Encoding | None = None,
     ) -> Floats:
         """Learn dicts that `check_dicts` has passed; return the score (n,) before each update.
 
-        Rows of weight 0 are only scored. `at_once` as in `learn_rows`.
+        Rows of weight 0 are only scored. `at_once` and `encoding` as in `learn_rows`.
         """
-        return self._learn_dicts(self._model._read_rows(rows), signs, weights, at_once=at_once)
+        rows = self._model._read_rows(rows)
+        return self._learn_dicts(rows, signs, weights, at_once=at_once, encoding=encoding)
 
     def _learn_dicts(
-        self, rows: Sequence[Mapping[Any, Any]], signs: Floats, weights: Floats, *, at_once: bool = True
+        self,
+        rows: Sequence[Mapping[Any, Any]],
+        signs: Floats,
+        weights: Floats,
+        *,
+        at_once: bool = True,
+        encoding: Encoding | None = None,
     ) -> Floats:
         """Learn dicts as the encoder is to read them."""
         model, encoder = self._model, self._encoder
@@ -257,7 +278,10 @@ class Engine(Exclusive):
             return self._learn_selected(rows, signs, weights, at_once=at_once)
         if len(rows) >= MANY and (weights > 0.0).all():
             mark = encoder.mark()
-            block = dict_block(encoder, rows, signs, weights, learn=True)
+            if encoding is None:
+                block = dict_block(encoder, rows, signs, weights, learn=True)
+            else:
+                block = encoding.read(encoder, rows, signs, weights)
             if _tame(block.values):
                 may_skip = encoder.mark() != mark and not model._learns_every_row  # and then leaves no new name
                 checkpoint = model._checkpoint() if may_skip else None
@@ -326,8 +350,11 @@ class Engine(Exclusive):
                 scores[a:b] = model._learn(array_block(self._encoder, rows[a:b], signs[a:b], weights[a:b], learn=True))
         return scores
 
-    def learn_chunk(self, chunk: Block | Rows) -> Floats:
-        """Learn a chunk of a file (see `aucstream.io`); return the score (n,) before each update."""
+    def learn_chunk(self, chunk: Block | Rows, encodings: list[Encoding] | None = None) -> Floats:
+        """Learn a chunk of a file (see `aucstream.io`); return the score (n,) before each update.
+
+        `encodings` : of this chunk, by the models before; one is added where none is of an equal encoder.
+        """
         if isinstance(chunk, Block):
             return self._model._learn(adopted(self._encoder, self._model._read_block(chunk), learn=True))
         if isinstance(chunk.features, SparseTable):
@@ -335,9 +362,13 @@ class Engine(Exclusive):
         rows = self._model._read_rows(chunk.features)
         if isinstance(rows, NumberRows):  # finite, and all with the names of the first
             check_dicts(self._encoder, [rows[0]] if len(rows) else [])
-        else:
+            return self.learn_rows(rows, chunk.y, chunk.weights)
+        encoding = next((each for each in encodings or () if each.fits(self._encoder, rows)), None)
+        if encoding is None:  # else an equal encoder has checked them
             check_dicts(self._encoder, [x for x in rows if isinstance(x, Mapping)])
-        return self.learn_rows(rows, chunk.y, chunk.weights)
+            if encodings is not None:
+                encodings.append(encoding := Encoding())
+        return self.learn_rows(rows, chunk.y, chunk.weights, encoding=encoding)
 
     # -- blocks ----------------------------------------------------------------------------------
 
