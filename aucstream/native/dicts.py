@@ -38,12 +38,13 @@ from aucstream.native.memory import (
 # the column that the first new name of a row gets, NO_LIMIT where a row with a new name is a miss; the first column
 # that none gets, whose names are left out; after a row, the first column that none of its new names has; the address of
 # the kinds of columns, 0 where a row with a new string is a miss, and how many there are; the address of the string "=";
-# the address of room to find equal columns in, 0: the columns of a row differ, and how many slots it has, a power of two
+# the address of room to find equal columns in, 0: the columns of a row differ, and how many slots it has, a power of two;
+# whether the dict of name to column has one-hot names, too, so that a string may be found there
 DICT, FLOAT, INT, STRING, TRUE, FALSE, NONE, POSITION, NAME, VALUE = range(10)
 LENGTH, ROOM, COLUMNS, VALUES, GUESSED, GUESSED_NAMES, GUESSED_COLUMNS, INDEX = range(10, 18)
 WORDS, MARKED, MARKS, NEXT_COLUMN, END_COLUMN, REACHED = range(18, 24)
-KINDS, KIND_COUNT, EQUALS, EQUAL_COLUMNS, EQUAL_SLOTS = range(24, 29)
-SIZE = 29
+KINDS, KIND_COUNT, EQUALS, EQUAL_COLUMNS, EQUAL_SLOTS, WHOLE = range(24, 30)
+SIZE = 30
 NO_LIMIT = 1 << 62
 NEW, UNREADABLE = -1, -2  # in the place of a column
 INDICATOR = 2  # as in `features.encoding.entries`
@@ -197,9 +198,11 @@ def read(x, table, limit):
         if int_at(value + TYPE_AT) == slot(table, STRING):
             column = word_column(name, value, table)
             if column < 0:
-                column = one_hot_column(name, value, table) if new != NO_LIMIT and kinds != 0 else UNREADABLE
+                column = one_hot_column(name, value, table) if slot(table, WHOLE) != 0 else UNREADABLE
                 has_new_words = True
                 if column == NEW:
+                    if new == NO_LIMIT or kinds == 0:
+                        return -1
                     if new >= end:
                         continue
                     if new >= limit or new >= slot(table, KIND_COUNT):

@@ -19,6 +19,7 @@ _READ = RowCall(dicts.read_one, int, int, int)
 _READ_ALL = RowCall(dicts.read_all, *[int] * 8)
 
 _EQUALS = "="
+MOST_WORDS = 1 << 16  # strings that are known at once: others are looked up by their one-hot names, which takes longer
 
 
 class Reader:
@@ -33,6 +34,8 @@ class Reader:
         Name to column; names that it lacks are known in rows of the same names as the one before only.
     adds : bool
         Whether names may share a column: then the values of a row are added by column.
+    whole : bool
+        Whether the index has the one-hot names of strings, too, and they are all that a string stands for.
     """
 
     __slots__ = (
@@ -46,6 +49,7 @@ class Reader:
         "_places",
         "_pointed",
         "_since",
+        "_word_count",
         "_words",
         "address",
         "idx",
@@ -53,7 +57,7 @@ class Reader:
         "val",
     )
 
-    def __init__(self, index: dict[Any, int], adds: bool = False) -> None:
+    def __init__(self, index: dict[Any, int], *, adds: bool = False, whole: bool = False) -> None:
         self.table: Ints = np.zeros(dicts.SIZE, dtype=np.int64)
         self.address = self.table.ctypes.data
         for slot, constant in (
@@ -77,6 +81,7 @@ class Reader:
         self._kinds: np.ndarray | None = None
         self._kinds_at = 0
         self._adds = adds
+        self.table[dicts.WHOLE] = whole
         self.make_room(16)
         self.forget()
 
@@ -119,7 +124,11 @@ class Reader:
     def forget(self) -> None:
         """Expect nothing."""
         self.guess([], self.idx[:0])
+        self._forget_words()
+
+    def _forget_words(self) -> None:
         self._words.clear()
+        self._word_count = 0
         self._fresh.clear()
         self._note_marks(np.zeros(0, dtype=np.uint8))
 
@@ -168,6 +177,7 @@ class Reader:
         for words, word, column in self._fresh:
             if column >= width:
                 del words[word]
+                self._word_count -= 1
                 self._marks[column] = 0
         self._fresh.clear()
         if self._pointed[1].max(initial=-1) >= width:
@@ -186,6 +196,7 @@ class Reader:
             words = self._words.get(name[:at])
             if words is not None and words.get(name[at + 1 :]) == column:
                 del words[name[at + 1 :]]
+                self._word_count -= 1
                 if not words:
                     del self._words[name[:at]]
                 return
@@ -212,7 +223,9 @@ class Reader:
                     self.note_word(name, word, column)
 
     def note_word(self, name: str, word: str, column: int) -> None:
-        """Know a string under a name from now on, if its column is no other pair's."""
+        """Know a string under a name from now on, if its column is no other pair's; at most `MOST_WORDS` at once."""
+        if self._word_count >= MOST_WORDS:
+            self._forget_words()
         words = self._words.setdefault(name, {})
         if word in words:
             return
@@ -222,6 +235,7 @@ class Reader:
         if not self._marks[column]:  # else it is that of another name and string: a=b, c and a, b=c
             self._marks[column] = 1
             words[word] = column
+            self._word_count += 1
             if not COMPILED and column in self._pointed[1]:  # a literal name that is one-hot from now on
                 self.guess([], self.idx[:0])
             self._fresh.append((words, word, column))

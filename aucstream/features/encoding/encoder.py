@@ -50,7 +50,7 @@ class Encoder(abc.ABC):
 
     def __init__(self) -> None:
         self._index: dict[Name, int] = {}  # the columns of names, where those are kept
-        self.reader = Reader(self._index, not self._unique())
+        self.reader = self._new_reader()
         self.missed = False  # whether the last row looked up had names that are not known
         self._repeated: tuple[int, list[int], Ints, Ints] = (0, [], np.zeros(1, np.int64), _EMPTY_IDX)  # by `take`
 
@@ -715,6 +715,10 @@ class Encoder(abc.ABC):
         """Let the reader expect the names of a row of numbers in the next ones."""
         self.reader.guess(list(names), idx)
 
+    def _new_reader(self) -> Reader:
+        is_unique = self._unique()
+        return Reader(self._index, adds=not is_unique, whole=is_unique and self.crosses is None)
+
     def _unique(self) -> bool:
         return True
 
@@ -725,7 +729,7 @@ class Encoder(abc.ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({name: writable(value) for name, value in state.items()})
-        self.reader = Reader(self._index, not self._unique())
+        self.reader = self._new_reader()
 
     # -- snapshots ----------------------------------------------------------------------------
 

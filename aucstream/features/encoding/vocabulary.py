@@ -93,9 +93,9 @@ class Vocabulary(Encoder):
     rows with values of 1e100 and more, which change nothing. At most `capacity` names wait to be seen `min_count`
     times: then the one seen least recently is counted anew when it comes again.
 
-    Memory: about 170 bytes a name of 20 characters, and those beyond; a one-hot name 370, since it is looked up by name
-    and string. With eviction 24 bytes more. A name that waits takes about 170. What scaler and learner keep of a column
-    comes besides.
+    Memory: about 170 bytes a name of 20 characters, and those beyond; that is so for a one-hot name, too, but for 160 bytes
+    more for each of the 65,536 that are found by name and string at once. With eviction 24 bytes more. A name that waits
+    takes about 170. What scaler and learner keep of a column comes besides.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Vocabulary(Encoder):
         super().__init__()
         self._check(capacity, min_count, eviction)
         self.crosses: Crosses = rules_of(Vocabulary)["crosses"].checked("Vocabulary.crosses", crosses)
+        self.reader = self._new_reader()  # which knows nothing of crosses
         self._narrowed: int | None = None
         self._advice = "the vocabulary's capacity"
         self.width = 0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aucstream import PSAM, SOLAM, AutoScale, Hashing, Pipeline, Standardize, Vocabulary
 from aucstream.errors import AucstreamError
 from aucstream.features.encoding import hashing
+from aucstream.native import reader
 from aucstream.native.guard import COMPILED
 
 
@@ -77,6 +79,30 @@ def check_equal(fast: Any, slow: Any, rows: list[tuple[dict[str, Any], bool, int
 @given(rows=STREAM)
 def test_rows_of_strings_have_the_bits_of_the_plain_reading(name: str, rows: Any) -> None:
     check_equal(MODELS[name](), MODELS[name](), rows)
+
+
+@pytest.mark.parametrize("name", ["psam", "full", "evicting"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=STREAM)
+def test_strings_that_the_reader_has_forgotten_have_them_too(name: str, rows: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(reader, "MOST_WORDS", 3)
+    check_equal(MODELS[name](), MODELS[name](), rows)
+
+
+def test_a_name_takes_no_more_memory_than_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_WORDS", 1000)
+    n = 60_000
+    for x_of in (lambda k: {"id": f"user {k:012d}"}, lambda k: {f"id=user {k:012d}": 1.0}):
+        encoder = Vocabulary()
+        encoder.learn(x_of(n))
+        tracemalloc.start()
+        for k in range(n):
+            encoder.learn(x_of(k))
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(encoder) == n + 1
+        assert encoder.look_up(x_of(7))[0].tolist() == [8]
+        assert size / n <= 180.0
 
 
 @pytest.mark.parametrize("name", ["psam", "full", "hashed"])
