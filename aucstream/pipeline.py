@@ -42,7 +42,7 @@ from aucstream.features.scaling.scalers import (
     with_half_life,
     without_half_life,
 )
-from aucstream.features.scaling.scaling import FIRST_RULES
+from aucstream.features.scaling.scaling import FIRST_RULES, SECOND_RULES
 from aucstream.features.scaling.scaling import RULES as SCALING_RULES
 from aucstream.kernels import ledger
 from aucstream.learners._base.capabilities import Capability
@@ -64,7 +64,9 @@ def _checked_scaler(name: str) -> str:
     return name
 
 
-RULES = SCALING_RULES + 1  # of a new model; `FIRST_RULES` and those between are kept by models that began with them
+# Of a new model: the first two are those of the scaling, the third is the calibration's, by the fourth "auto" completes
+# sparse rows. A model keeps those that it began with.
+CALIBRATION_RULES, RULES = 3, 4
 
 ScalerName = Annotated[
     str,
@@ -440,7 +442,7 @@ class Pipeline(RankingClassifier):
     def _reset(self) -> None:
         encoder = copy.deepcopy(self._encoder_pattern)
         learner = self._learner_pattern.clone()
-        learner._take_rules(ledger.NEW_RULES if self._rules >= RULES else ledger.FIRST_RULES)
+        learner._take_rules(ledger.NEW_RULES if self._rules >= CALIBRATION_RULES else ledger.FIRST_RULES)
         mapping = None
         if self._map_pattern is None:
             learner._adopt(encoder)
@@ -461,7 +463,13 @@ class Pipeline(RankingClassifier):
             if scaling_of(name).moves:
                 raise InvalidParams("Pipeline.scaler", f"no running scaler in front of {type(learner).__name__}", name)
         name = with_half_life("standard+bounded" if name == "auto" else name, half_life)
-        self._stages = Stages(encoder, scaling_of(name, min(self._rules, SCALING_RULES)), learner, resolved, mapping)
+        self._stages = Stages(
+            encoder,
+            scaling_of(name, SCALING_RULES if self._rules >= RULES else min(self._rules, SECOND_RULES)),
+            learner,
+            resolved,
+            mapping,
+        )
         self._adopt_stages()
 
     def _adopt_stages(self) -> None:
@@ -802,7 +810,7 @@ class Pipeline(RankingClassifier):
         model._scaler_name = meta["scaler"]
         model._rules = meta["scaling"].get("rules", FIRST_RULES)
         if stages.learner._ledger[ledger.RULES] != ledger.FIRST_RULES:
-            model._rules = RULES
+            model._rules = RULES if model._rules == SCALING_RULES else CALIBRATION_RULES
         if meta["spec"] is not None:
             model._spec = PipelineSpec.model_validate(meta["spec"])
         model._stages = stages

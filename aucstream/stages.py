@@ -17,6 +17,7 @@ from aucstream.features.intake import array_block
 from aucstream.features.maps.mapping import MOST_ROWS, Mapped
 from aucstream.features.maps.maps import map_of
 from aucstream.features.scaling.scalers import resolve_auto, scaling_of, with_half_life
+from aucstream.features.scaling.scaling import RULES as COMPLETING_RULES
 from aucstream.features.scaling.scaling import Scaling
 from aucstream.learners._base.learner import Learner, shares_of
 from aucstream.registry import learner_class
@@ -48,7 +49,8 @@ class Stages:
     def _resolve(self, form: Form) -> None:
         if self.resolved is None:
             self.resolved = resolve_auto(form, with_half_life("auto", self.scaling.half_life))
-            self.scaling = scaling_of(self.resolved, self.scaling.rules)
+            rules = self.scaling.rules
+            self.scaling = scaling_of(self.resolved, rules, completes=form is Form.CSR and rules >= COMPLETING_RULES)
 
     def adopt(self, encoder: Encoder) -> None:
         """Take columns from `encoder` from now on; no row was learned yet."""
@@ -87,8 +89,9 @@ class Stages:
                 stop = min(len(block), start + gap - 1)
                 part = block.rows(start, stop) if stop - start < len(block) else block
                 kinds = self.encoder.kinds
-                values, norms = scaling.forward(part, kinds)
-                part_scores = learner._learn(part.with_values(values))
+                whole = scaling.completed(part)
+                values, norms = scaling.forward(whole, kinds)
+                part_scores = learner._learn(whole.with_values(values))
                 scaling.observe(part, norms, part_scores, kinds)
                 scores[start : start + len(part)] = part_scores
                 start += len(part)
@@ -105,6 +108,7 @@ class Stages:
         before = self.checkpoint()
         kinds = self.encoder.kinds
         self.learner._change_units(self.scaling.change(row, kinds))
+        row = self.scaling.completed(row)
         values, _ = self.scaling.forward(row, kinds)
         if math.isnan(self.learner._learn(row.with_values(values))[0]):
             self.restore(before)
@@ -117,6 +121,7 @@ class Stages:
             return self.mapping.score(block)
         if not self.scaling.scheduled:
             return self.learner._score(block)
+        block = self.scaling.completed(block)
         values, _ = self.scaling.forward(block, self.encoder.kinds)
         return self.learner._score(block.with_values(values))
 

@@ -28,17 +28,25 @@ def data_path(name: str) -> Path:
 
 
 @cache
-def unit_rows(name: str) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return (X, y) of an svmlight file such as "a9a.svm.gz", each row divided by its norm."""
+def stored_rows(name: str) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return (X, y) of an svmlight file such as "a9a.svm.gz", as it is stored."""
     blocks = list(read_svmlight(data_path(name)))
     lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
     indices = np.concatenate([np.asarray(block.indices) for block in blocks])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     values = np.concatenate([block.values for block in blocks])
     X = sparse.csr_array((values, indices, indptr), shape=(lengths.size, blocks[-1].width))
-    norms = np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), lengths)
-    X.data = X.data / norms
     return X, np.concatenate([block.y for block in blocks])
+
+
+@cache
+def unit_rows(name: str) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return (X, y) of an svmlight file such as "a9a.svm.gz", each row divided by its norm."""
+    X, y = stored_rows(name)
+    X = X.copy()
+    norms = np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
+    X.data = X.data / norms
+    return X, y
 
 
 @cache

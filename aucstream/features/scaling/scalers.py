@@ -271,7 +271,7 @@ class AutoScale(Scaler):
     """The default scaling of a `Pipeline`, decided by the form of the first block and nothing else.
 
     Named rows (dicts, frames, JSON, CSV) and dense arrays: `Standardize`, then `BoundedNorm`. Sparse
-    arrays and svmlight files: the same without centring.
+    arrays and svmlight files: the same without centring; in a `Pipeline` columns that are dense so far are centred.
 
     Parameters
     ----------
@@ -385,9 +385,17 @@ def resolve_auto(form: Form, name: str = "auto") -> str:
     return with_half_life(resolved, without_half_life(name)[1])
 
 
-def scaling_of(name: str, rules: int = RULES) -> Scaling:
-    """Return the scaling that a spec names, by `Scaling.rules`."""
+def scaling_of(name: str, rules: int = RULES, *, completes: bool = False) -> Scaling:
+    """Return the scaling that a spec names, by `Scaling.rules`; see `Scaling.completes`."""
     plain, half_life = without_half_life(full_name(name))
     standard, center, norm = SCALERS[plain]
     arctan = "arctan" in plain.split("+")
-    return Scaling(standard=standard, center=center, norm=norm, arctan=arctan, half_life=half_life, rules=rules)
+    return Scaling(
+        standard=standard,
+        center=center,
+        norm=norm,
+        arctan=arctan,
+        half_life=half_life,
+        rules=rules,
+        completes=completes,
+    )

@@ -25,7 +25,9 @@ from aucstream.native.reader import Reader
 from aucstream.native.row_entry import ScaledRow
 
 Norm = Literal["none", "bounded", "l2"]
-FIRST_RULES, RULES = 1, 2  # the rules that a stored model keeps; those of a new one
+# The rules that a stored model keeps. By the second ones a column that starts anew is forgotten; by the third, those of
+# a new model, "auto" completes sparse rows.
+FIRST_RULES, SECOND_RULES, RULES = 1, 2, 3
 _KINDS = {"none": kernel.NO_NORM, "bounded": kernel.BOUNDED, "l2": kernel.UNIT}
 
 _FORWARD_ROW = RowCall(kernel.forward_row, bool, bool, int)
@@ -48,14 +50,17 @@ class Scaling:
     half_life : float or None
         Values of a column, and norms of rows, after which one counts half in the estimates; None: all count the same.
     rules : int
-        RULES: what was learned of a column whose estimates start anew is forgotten with them, and where no
+        From SECOND_RULES on what was learned of a column whose estimates start anew is forgotten with them, and where no
         norm bounds a row its standardised values are cut. FIRST_RULES: neither, as in models of version 1.
+    completes : bool
+        Columns that were stored in nearly all sparse rows so far are centred, and absent entries of them are written out.
     """
 
     # of scalings that were pickled before there were others
     rules = FIRST_RULES
     arctan = False
     half_life: float | None = None
+    completes = False
 
     def __init__(
         self,
@@ -66,19 +71,24 @@ class Scaling:
         arctan: bool = False,
         half_life: float | None = None,
         rules: int = RULES,
+        completes: bool = False,
     ) -> None:
         self.rules = rules
+        self.completes = completes
+        self._dense: Ints = np.empty(0, dtype=np.int64)
         self.arctan = arctan
         self.half_life = half_life
         self.standard = standard
         self.center = center
         self.norm: Norm = norm
         self.s = np.zeros(kernel.SIZE)
-        wide = kernel.WIDE if rules >= RULES else kernel.FIRST_WIDE
+        wide = kernel.WIDE if rules >= SECOND_RULES else kernel.FIRST_WIDE
         if half_life is not None:
             self.s = np.zeros(kernel.FORGETFUL_SIZE)
             self.s[kernel.HALF_LIFE], self.s[kernel.KEEP] = half_life, 2.0 ** (-1.0 / half_life)
             wide = kernel.FORGETFUL_WIDE
+        if completes:
+            wide += kernel.COMPLETING
         self.columns = np.zeros((0, wide))
         self._kind = _KINDS[norm] | (kernel.ARCTAN if arctan else 0)
         self._row = np.empty(0)
@@ -113,6 +123,32 @@ class Scaling:
     def forget_columns(self, columns: Ints) -> None:
         """Let columns (n,) be as if no row had had them."""
         self.columns[columns[columns < len(self.columns)]] = 0.0
+        if self.completes:
+            self._dense = np.flatnonzero(self.columns[:, kernel.DENSE])
+
+    def completed(self, block: Block) -> Block:
+        """Return sparse rows with a 0 for each dense column that they lack; other rows as they are."""
+        if not self._dense.size or block.form is not Form.CSR or block.indices is None:
+            return block
+        indptr, indices, values = _completed(block.indptr, block.indices, block.values, self._dense)
+        if values is block.values:
+            return block
+        width = max(block.width, int(self._dense[-1]) + 1)
+        return Block(indptr, indices, values, block.y, block.weights, width, block.form)
+
+    def _mark_dense(self) -> None:
+        """Say anew which columns are dense."""
+        if self.completes:
+            self._dense = np.empty(0, dtype=np.int64)
+            if kernel.mark_dense(self.columns, self.s):
+                self._dense = np.flatnonzero(self.columns[:, kernel.DENSE])
+
+    def _centred(self, row: Block, width: int) -> np.ndarray:
+        """Return which columns (width,) are centred."""
+        centred = np.full(width, self._centres(row))
+        if self.completes:
+            centred |= self.columns[:width, kernel.DENSE] == 1.0
+        return centred
 
     def forward(self, block: Block, kinds: np.ndarray) -> tuple[Floats, Floats]:
         """Return (scaled values (nnz,), row norms before division (n,)) by the applied values."""
@@ -151,6 +187,10 @@ class Scaling:
     def observe(self, block: Block, norms: Floats, scores: Floats, kinds: np.ndarray) -> None:
         """Take learned rows into the estimates; rows whose score is NaN were skipped."""
         sparse = block.form is Form.CSR
+        if self.completes and sparse:
+            assert block.indices is not None
+            kernel.count_stored(block.indptr, block.indices, block.values, scores, self.columns)
+            block = self.completed(block)
         kernel.observe(
             block.indptr, block.indices, block.values, sparse, self.standard, norms, scores, kinds, self.columns, self.s
         )
@@ -188,20 +228,26 @@ class Scaling:
         old_mean = self.columns[:, kernel.APPLIED_MEAN].copy()
         old_inv = self.columns[:, kernel.APPLIED_INV].copy()
         old_k2 = float(self.s[kernel.APPLIED_K2])
-        centred = self._centres(row)
+        was_centred = self._centred(row, width)
         ratio = np.ones(width)
         shift = np.zeros(width)
         growth = np.ones(width)
         shrink = np.ones(width)
         forgetful = np.zeros(width, dtype=np.bool_)
         if self.standard:
-            kernel.observe_columns(row.indices, row.values, row.form is Form.CSR, kinds, self.columns, self.s)
-            if self.rules >= RULES and self.half_life is None:
+            whole = self.completed(row)
+            kernel.observe_columns(whole.indices, whole.values, row.form is Form.CSR, kinds, self.columns, self.s)
+            if self.completes and row.form is Form.CSR:
+                assert row.indices is not None
+                kernel.count_stored(row.indptr, row.indices, row.values, np.zeros(1), self.columns)
+            if self.rules >= SECOND_RULES and self.half_life is None:
                 kernel.started_anew(self.columns, forgetful)
             kernel.change_columns(self._kind, kinds, self.columns, self.s)
+            self._mark_dense()
             new_mean, new_inv = self.columns[:, kernel.APPLIED_MEAN], self.columns[:, kernel.APPLIED_INV]
             both = (old_inv > 0.0) & (new_inv > 0.0)
             ratio[both] = old_inv[both] / new_inv[both]
+            centred = self._centred(row, width)
             if self.half_life is not None:
                 kernel.remember(
                     centred, self.s[kernel.ROWS] + 1.0 - self.s[kernel.LAST], old_mean, old_inv, self.columns, shrink
@@ -214,12 +260,13 @@ class Scaling:
             # one whose estimates forgot their values: in the units of the new ones the old have no bound
             both &= ~forgetful
             ratio[forgetful & (old_inv > 0.0)] = 0.0
-            if centred:
-                shift[both] = (new_mean[both] - old_mean[both]) * old_inv[both]
+            if centred.any() or was_centred.any():
+                move = np.where(centred, new_mean, 0.0) - np.where(was_centred, old_mean, 0.0)
+                shift[both] = move[both] * old_inv[both]
             if self.arctan:
                 shift = np.arctan(shift)
                 shrink = np.maximum(shrink, np.divide(1.0, ratio, out=np.ones(width), where=ratio > 0.0))
-        _, norms = self.forward(row, kinds)
+        _, norms = self.forward(self.completed(row), kinds)
         kernel.observe_norm(float(norms[0]), self.s)
         self.s[kernel.LAST] = self.s[kernel.ROWS]
         if self.norm != "none":
@@ -231,17 +278,22 @@ class Scaling:
                 # a typical row is divided by sqrt(k^2 + k^2), or by k
                 shift /= np.sqrt(2.0 * old_k2 if self.norm == "bounded" else old_k2)
 
-        def carry_rows(indptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
+        centres = self._centres(row)
+        joined = self._dense[~was_centred[self._dense]]
+
+        def carry_rows(indptr: Ints, idx: Ints, val: Floats) -> tuple[Ints, Ints, Floats]:
             z = val.copy()
-            kernel.backward(indptr, idx, z, self.standard, centred, self._kind, kinds, old_mean, old_inv, old_k2)
+            kernel.backward(indptr, idx, z, self.standard, was_centred, self._kind, kinds, old_mean, old_inv, old_k2)
             if forgetful.any():
                 kernel.within(indptr, idx, z, forgetful, self.columns)
+            if joined.size:
+                indptr, idx, z = _completed(indptr, idx, z, joined)
             out = np.empty(z.size)
             lengths = np.empty(indptr.size - 1)
             kernel.forward(
-                indptr, idx, z, self.standard, centred, self._kind, kinds, self.columns, self.s, out, lengths
+                indptr, idx, z, self.standard, centres, self._kind, kinds, self.columns, self.s, out, lengths
             )
-            return out
+            return indptr, idx, out
 
         return UnitChange(
             ratio, shift, carry_rows, growth, shrink if self.half_life is not None or self.arctan else None
@@ -275,9 +327,11 @@ class Scaling:
             arctan=self.arctan,
             half_life=self.half_life,
             rules=self.rules,
+            completes=self.completes,
         )
         scaling.s = self.s.copy()
         scaling.columns = self.columns.copy()
+        scaling._dense = self._dense
         return scaling
 
     def state_dict(self, width: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -293,6 +347,8 @@ class Scaling:
             meta["half_life"] = self.half_life
         if self.rules != FIRST_RULES:
             meta["rules"] = self.rules
+        if self.completes:
+            meta["completes"] = True
         return arrays, meta
 
     @classmethod
@@ -302,4 +358,16 @@ class Scaling:
         scaling.s = arrays["s"]
         if scaling.standard:
             scaling.columns = arrays["columns"]
+        if scaling.completes:
+            scaling._dense = np.flatnonzero(scaling.columns[:, kernel.DENSE])
         return scaling
+
+
+def _completed(indptr: Ints, idx: Ints, val: Floats, dense: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return rows with a 0 for each dense column (m,), ascending, that they lack; the same arrays where they lack none."""
+    size = int(kernel.completed_size(indptr, idx, dense))
+    if size == val.size:
+        return indptr, idx, val
+    starts, columns, values = np.empty_like(indptr), np.empty(size, dtype=np.int64), np.empty(size)
+    kernel.complete(indptr, idx, val, dense, starts, columns, values)
+    return starts, columns, values

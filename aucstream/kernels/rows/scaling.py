@@ -5,7 +5,10 @@ absent entries (zeros) are already in the column's estimates. `kinds` (d,) uint8
 indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout below.
 
 Scaling by the first rules has `columns` (d, FIRST_WIDE): what comes later, and what it is for, is not there. Scaling
-that forgets has `columns` (d, FORGETFUL_WIDE) and `s` (FORGETFUL_SIZE,).
+that forgets has `columns` (d, FORGETFUL_WIDE) and `s` (FORGETFUL_SIZE,). Scaling that completes sparse rows has four more
+at the end of each line: STORED, the sparse rows in which the column was stored; FIRST, the first value stored; VARIED, 1
+where another one was; and DENSE, 1 where the column was dense at the last change, see `mark_dense`. A dense column is
+centred, and an absent entry of it is a 0 that is written out.
 """
 
 from __future__ import annotations
@@ -23,6 +26,11 @@ WIDE = 10
 # first standardised: how many rows, their mean, their variance. Not of a column that is emitted as its sign.
 KEPT_ROWS, KEPT_MEAN, KEPT_VARIANCE = range(10, 13)
 FORGETFUL_WIDE = 13
+COMPLETING = 4  # more at the end of a line, in scaling that completes sparse rows
+STORED, FIRST, VARIED, DENSE = -4, -3, -2, -1
+DENSE_SHARE = 0.75  # of the sparse rows so far
+DENSE_FROM = 30.0  # sparse rows: before, a column of any kind may have been there in all
+FULL_SHARE = 0.5  # of all entries of the columns seen: from it on all of them are dense
 ESTIMATES = 6  # the first of them; the rest is applied
 
 ROWS, LAST, SPARSE_ROWS, NORM_ROWS, NORM_MEAN, APPLIED_K2 = range(6)
@@ -53,6 +61,19 @@ REMEMBERED = 2.0  # deviations, root mean square, beyond which what is remembere
 EVERY_ROW = 20.0  # rows below which the applied values change at every row
 GROWTH = 10.0  # later when the rows seen have grown by 1 / GROWTH
 EMITTED_LIMIT = 1e100  # a standardised value is cut here, so that its square stays finite
+
+
+@jit
+def completes(columns):
+    """Return whether the scaling completes sparse rows."""
+    wide = columns.shape[1]
+    return wide == WIDE + COMPLETING or wide == FORGETFUL_WIDE + COMPLETING
+
+
+@jit
+def is_dense(j, columns):
+    """Return whether column j is centred, whatever the form of rows."""
+    return completes(columns) and columns[j, DENSE] == 1.0
 
 
 @jit
@@ -207,7 +228,7 @@ def observe_columns(idx, x, sparse, kinds, columns, s):
         s[SPARSE_ROWS] += 1.0
     for k in range(x.size):
         j = k if idx is None else idx[k]
-        if kinds[j] == INDICATOR or (sparse and x[k] == 0.0):
+        if kinds[j] == INDICATOR or (sparse and x[k] == 0.0 and not is_dense(j, columns)):
             continue  # a zero that is written out counts as the absent ones do
         if sparse:
             zeros = s[SPARSE_ROWS] - 1.0 - columns[j, SETTLED]
@@ -331,6 +352,87 @@ def change_columns(kind, kinds, columns, s):
 
 
 @jit
+def count_stored(indptr, idx, val, scores, columns):
+    """Count in which of the learned rows (n,) each column is stored, and whether its values vary; writes columns."""
+    for i in range(scores.size):
+        if not math.isnan(scores[i]):
+            for k in range(indptr[i], indptr[i + 1]):
+                j = idx[k]
+                if columns[j, STORED] == 0.0:
+                    columns[j, FIRST] = val[k]
+                elif val[k] != columns[j, FIRST]:
+                    columns[j, VARIED] = 1.0
+                columns[j, STORED] += 1.0
+
+
+@jit
+def mark_dense(columns, s):
+    """Say anew which columns are dense; return how many. Writes columns.
+
+    None is where all values stored so far are the same: the columns are indicators. All are, where FULL_SHARE of the
+    entries of the columns seen were stored. Else, from DENSE_FROM rows on, those that were stored in DENSE_SHARE of the
+    rows, with values that vary.
+    """
+    seen, total, first, alike = 0, 0.0, 0.0, True
+    for j in range(columns.shape[0]):
+        if columns[j, STORED] > 0.0:
+            first = columns[j, FIRST] if seen == 0 else first
+            alike = alike and columns[j, FIRST] == first and columns[j, VARIED] == 0.0
+            total += columns[j, STORED]
+            seen += 1
+    least = math.inf
+    if not alike and total >= FULL_SHARE * seen * s[SPARSE_ROWS]:
+        least = 1.0
+    elif s[SPARSE_ROWS] >= DENSE_FROM:
+        least = DENSE_SHARE * s[SPARSE_ROWS]
+    count = 0
+    for j in range(columns.shape[0]):
+        is_one = columns[j, STORED] >= least and (least == 1.0 or columns[j, VARIED] == 1.0)
+        columns[j, DENSE] = 1.0 if is_one else 0.0
+        count += is_one
+    return count
+
+
+@jit
+def completed_size(indptr, idx, dense):
+    """Return how many entries the rows have with all dense columns (m,), ascending, written out."""
+    size = idx.size
+    for i in range(indptr.size - 1):
+        at = indptr[i]
+        for j in dense:
+            while at < indptr[i + 1] and idx[at] < j:
+                at += 1
+            size += at == indptr[i + 1] or idx[at] != j
+    return size
+
+
+@jit
+def complete(indptr, idx, val, dense, starts, columns, values):
+    """Write the rows with a 0 for each dense column (m,), ascending, that they lack.
+
+    **Written**: starts (n + 1,), columns and values (completed_size,).
+    """
+    end = 0
+    starts[0] = 0
+    for i in range(indptr.size - 1):
+        m = 0
+        for k in range(indptr[i], indptr[i + 1]):
+            while m < dense.size and dense[m] < idx[k]:
+                columns[end], values[end] = dense[m], 0.0
+                end += 1
+                m += 1
+            if m < dense.size and dense[m] == idx[k]:
+                m += 1
+            columns[end], values[end] = idx[k], val[k]
+            end += 1
+        while m < dense.size:
+            columns[end], values[end] = dense[m], 0.0
+            end += 1
+            m += 1
+        starts[i + 1] = end
+
+
+@jit
 def scaled(x, j, centred, kinds, columns):
     """Return the emitted value of x in column j: standardised, its sign where j never varied, or x itself.
 
@@ -347,6 +449,7 @@ def scaled(x, j, centred, kinds, columns):
         if x < 0.0:
             return -1.0
         return 0.0
+    centred = centred or is_dense(j, columns)
     z = ((x - columns[j, APPLIED_MEAN]) if centred else x) * inverse
     if columns.shape[1] > FIRST_WIDE and columns[j, APPLIED_REACH] < EMITTED_LIMIT:
         reach = columns[j, APPLIED_REACH]
@@ -373,7 +476,7 @@ def remember(centred, rows, old_mean, old_inv, columns, shrink):
 
     Values of a column whose deviation shrinks are ever more deviations from its mean, without bound where the
     estimates forget them and a learner does not. Writes columns and, where more than REMEMBERED, to shrink (d,) how
-    many times.
+    many times. `centred` (d,): which columns are.
     """
     for j in range(shrink.size):
         shrink[j] = 1.0
@@ -390,9 +493,9 @@ def remember(centred, rows, old_mean, old_inv, columns, shrink):
         variance = columns[j, KEPT_VARIANCE]
         variance += share * (1.0 / old_inv[j] / old_inv[j] - variance + (1.0 - share) * apart * apart)
         mean = columns[j, KEPT_MEAN] + share * apart
-        centre = columns[j, APPLIED_MEAN] if centred else 0.0
+        centre = columns[j, APPLIED_MEAN] if centred[j] else 0.0
         reach = REMEMBERED / inverse
-        if not centred:
+        if not centred[j]:
             reach = math.sqrt(reach * reach + columns[j, APPLIED_MEAN] * columns[j, APPLIED_MEAN])
         far = math.sqrt(variance + (mean - centre) * (mean - centre))
         if far > reach:
@@ -503,7 +606,7 @@ def forward(indptr, idx, val, standard, centred, kind, kinds, columns, s, out, n
 
 @jit
 def backward(indptr, idx, z, standard, centred, kind, kinds, old_mean, old_inv, k2):
-    """Undo `forward` on buffered rows in place, as far as it can be undone; writes z."""
+    """Undo `forward` on buffered rows in place, as far as it can be undone; writes z. `centred` (d,): which columns were."""
     for i in range(indptr.size - 1):
         a, b = indptr[i], indptr[i + 1]
         length = norm(z[a:b])
@@ -523,6 +626,6 @@ def backward(indptr, idx, z, standard, centred, kind, kinds, old_mean, old_inv, 
                     x = old_mean[j]
                 else:
                     x = x / old_inv[j]
-                    if centred:
+                    if centred[j]:
                         x += old_mean[j]
             z[k] = x

@@ -18,7 +18,7 @@ from aucstream.errors import CannotMerge, Description, InvalidParams
 from aucstream.exclusive import in_order, lock_free
 from aucstream.features.intake import checked_array
 from aucstream.kernels.auc.calibration import shift_calibration
-from aucstream.kernels.pairs.buffers import FIFO, compacted
+from aucstream.kernels.pairs.buffers import FIFO, LENGTH, ROOM, START, compacted
 from aucstream.kernels.pairs.leaving import remove_columns
 from aucstream.kernels.rows.linear import dot
 from aucstream.learners._base import capabilities
@@ -288,7 +288,15 @@ class Learner(StatefulClassifier):
         order = occupied[np.argsort(slots[occupied, 0], kind="stable")]
         indptr = np.concatenate([[0], np.cumsum(slots[order, 1])]).astype(np.int64)
         n = int(indptr[-1])
-        pool_val[:n] = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
+        starts, idx, val = change.carry_rows(indptr, pool_idx[:n], pool_val[:n])
+        if val.size > n:  # rows have new entries: each slot has as much room as its row
+            slots[order, START] = starts[:-1]
+            slots[order, LENGTH] = slots[order, ROOM] = np.diff(starts)
+            slots[-1, START] = n = val.size
+            more = max(0, n - pool_val.size)
+            pool_idx, pool_val = (np.concatenate([pool, np.zeros(more, pool.dtype)]) for pool in (pool_idx, pool_val))
+            pool_idx[:n] = idx
+        pool_val[:n] = val
         self._arrays = (*self._arrays[:at], slots, pool_idx, pool_val, *self._arrays[at + 3 :])
 
     # -- columns that leave --------------------------------------------------------------------------

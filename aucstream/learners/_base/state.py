@@ -262,7 +262,7 @@ class UnitChange:
     ----------
     ratio, shift : ndarray (d,)
     carry_rows : function or None
-        (indptr, idx, val) -> val: buffered rows from the old units into the new ones.
+        (indptr, idx, val) -> (indptr, idx, val): buffered rows from the old units into the new ones. A row may get entries.
     growth : ndarray (d,) or None
         >= 1: weights are divided by it besides. None (or 1) keeps the score of every raw row, up to a
         constant.
@@ -272,7 +272,7 @@ class UnitChange:
 
     ratio: Floats
     shift: Floats
-    carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    carry_rows: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
     growth: Floats | None = None
     shrink: Floats | None = None
 

@@ -37,7 +37,7 @@ def test_a_change_of_units_keeps_the_score_function_up_to_a_constant(variant, ki
     shift = random.normal(size=6)
 
     def carry_rows(indptr, idx, val):
-        return (val - shift[idx]) / ratio[idx]
+        return indptr, idx, (val - shift[idx]) / ratio[idx]
 
     old = model.decision_function(X)
     moved = copy.deepcopy(model)

@@ -53,7 +53,7 @@ def test_a_created_model_keeps_the_rules_of_its_time(data_dir: Path) -> None:
         text = db.execute("SELECT spec FROM models").fetchone()[0]
     stored = read_stored(text)
     spec = stored.spec
-    assert stored.rules == 3
+    assert stored.rules == 4
     assert stored.defaults == {name: rule.default for name, rule in rules_of(SPAM).items() if name != "seed"}
     assert stored_spec(spec.canonical()) == text
     old = json.dumps({key: value for key, value in json.loads(text).items() if key not in ("rules", "defaults")})
