@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--quick] [names ...]
 
-Names: learn, cost, step, files, imports, auc, readers, service, bulk, life; all where none is given. The report is
+Names: learn, cost, step, files, imports, strings, auc, readers, service, bulk, life; all where none is given. The report is
 `benchmarks/out/report.md`, with what is wanted of the figures drawn in `goals.svg`.
 `docs/performance.md` holds the results of the last full run that was looked into.
 """
@@ -31,6 +31,7 @@ QUICK = {
     "step": ["--repeat", "20"],
     "files": ["--rounds", "1"],
     "imports": ["--rounds", "1"],
+    "strings": ["--rows", "5000", "--rounds", "1"],
     "auc": ["--windows", "10000", "--river-rows", "50", "--rows", "20000"],
     "readers": ["--mb", "2", "--repeat", "1"],
     "service": ["--seconds", "0.2", "--rounds", "4"],

@@ -188,7 +188,7 @@ def read(x, table, limit):
     marks = bytes_at(slot(table, MARKS), marked)
     position, name_at, value_at = table + 8 * POSITION, table + 8 * NAME, table + 8 * VALUE
     new, end, kinds = slot(table, NEXT_COLUMN), slot(table, END_COLUMN), slot(table, KINDS)
-    has_new_words = False
+    has_new_words = leaves_out = False
     n = 0
     set_int(position, 0)
     while dict_next(x, position, name_at, value_at) != 0:
@@ -204,6 +204,7 @@ def read(x, table, limit):
                     if new == NO_LIMIT or kinds == 0:
                         return -1
                     if new >= end:
+                        leaves_out = True
                         continue
                     if new >= limit or new >= slot(table, KIND_COUNT):
                         return -1
@@ -234,6 +235,8 @@ def read(x, table, limit):
                 n += 1
                 new += 1
                 set_int(table + 8 * REACHED, new)
+            else:
+                leaves_out = True
             continue
         if column < 0 or column >= limit or (column < marked and marks[column] != 0):
             return -1
@@ -248,6 +251,9 @@ def read(x, table, limit):
         n += 1
     if has_new_words and names_may_meet(x, table):
         return -1
+    if leaves_out:  # as values are added elsewhere: -0.0 becomes 0.0
+        for k in range(n):
+            values[k] = 0.0 + values[k]
     if slot(table, EQUAL_COLUMNS) != 0:
         n = added(columns, values, n, table)
     set_int(table + 8 * LENGTH, n)

@@ -87,9 +87,10 @@ def test_a_chunk_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = Comparison(
         [Pipeline(AutoScale(), SOLAM()), Pipeline(FTRL()), Pipeline(SOLAM()), Pipeline(Vocabulary(50), SOLAM())]
     )
-    comparison.warm = True
+    first, *others = chunks(3, 50, 2)
+    comparison.learn(first)  # in growing parts
     monkeypatch.setattr(Encoder, "read_rows", counted)
-    for chunk in chunks(2, 50, 2):
+    for chunk in others:
         comparison.learn(chunk)
     assert reads == [50, 50] * 2  # one of them has another capacity
 

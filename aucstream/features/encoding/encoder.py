@@ -483,15 +483,22 @@ class Encoder(abc.ABC):
         """
         several = ManyRows(rows)
         number = 0
-        while several.reads_on and (number := self.reader.read_on(several, number)) < len(several.rows):
-            self.check(several.rows[number], f"[{number}]")
-            several.put(number, _EMPTY_IDX, _EMPTY_VAL)
-            number += 1
+        self._leave_new_out()
+        try:
+            while several.reads_on and (number := self.reader.read_on(several, number)) < len(several.rows):
+                self.check(several.rows[number], f"[{number}]")
+                several.put(number, _EMPTY_IDX, _EMPTY_VAL)
+                number += 1
+        finally:
+            self.expect_known()
         if not several.reads_on or not all_finite(several.entries()[2]):
             for number, x in enumerate(several.rows):
                 if not isinstance(x, Mapping):
                     raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
                 self.check(x, f"[{number}]")
+
+    def _leave_new_out(self) -> None:
+        """Let the reader read rows without their new names, where it can, until `expect_known`."""
 
     def take(self, rows: NumberRows, *, learn: bool) -> tuple[Ints, Ints, Floats]:
         """Read rows of one form, as `learn` or `look_up` would read each.

@@ -466,6 +466,11 @@ class Vocabulary(Encoder):
             self.reader.expect_new(self.width, self.width, self.kinds, True)
         return True
 
+    def _leave_new_out(self) -> None:
+        """Let the reader read rows without their new names; see `Encoder._leave_new_out`."""
+        if not self.arrays:
+            self.reader.expect_new(self.width, self.width, self.kinds, self.crosses is None)
+
     def expect_new(self) -> bool:
         """Let the reader read new names of rows that are scored; see `Encoder.expect_new`."""
         if self.arrays or (self._turnover is not None and self._turnover.min_count > 1):
