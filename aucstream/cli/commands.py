@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -210,6 +211,76 @@ def evaluate(
             console.print(points_table(ranked))
     if plot is not None:
         draw(plot, [choice.label for choice in choices], runs, Path(data).name, window)
+
+
+@app.command()
+def report(
+    files: Data,
+    model: Models = [DEFAULT_MODEL],  # noqa: B006
+    out: Annotated[Path, typer.Option(help="HTML file to write")] = Path("report.html"),
+    test: Annotated[str | None, typer.Option(help="Held-out file, scored after the last row of DATA")] = None,
+    scale: Scale = "auto",
+    map_: Map = None,
+    capacity: Capacity = DEFAULT_CAPACITY,
+    min_count: MinCount = 1,
+    eviction: EvictionChoice = "none",
+    shuffle: Shuffle = False,
+    at: At = [],  # noqa: B006
+    window: Annotated[
+        int | None, typer.Option(help="Number of latest rows that each point of the AUC over time covers; default: all")
+    ] = None,
+    seed: Seed = 0,
+    label: Label = None,
+    positive: Positive = None,
+    delimiter: Delimiter = None,
+    format: Format = None,
+    zero_based: ZeroBased = False,
+    ignore: Ignore = [],  # noqa: B006
+    category: Category = [],  # noqa: B006
+    number: Number = [],  # noqa: B006
+    time: Time = [],  # noqa: B006
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+) -> None:
+    """Write one HTML file: models by AUC, curves, calibration, cuts, weights, columns; needs aucstream[plot]."""
+    from aucstream.cli.report import Report, check_report, page, report_points
+
+    data = DataFiles(files)
+    check_report(out)
+    check_numbers(window=window, seed=seed)
+    points = report_points(at)
+    choices = model_choices(model)
+    spec = map_spec(map_)
+    columns = columns_choice(ignore, category, number, time, decimal, thousands)
+    vocabulary = vocabulary_choice(capacity, min_count, eviction, columns)
+    comparison = Comparison([choice.pipeline(scale, seed, spec, vocabulary) for choice in choices], window=window)
+    options = ReadOptions(label, positive, delimiter, format, columns, decimal, thousands, zero_based=zero_based)
+    with progress_bar() as progress:
+        order = seed if shuffle else None
+        decisions = learn_data(comparison, data, passes=1, seed=order, progress=progress, options=options)
+        if test is not None:
+            test_data(comparison, test, progress, replace(options, decisions=decisions))
+    facts = None
+    if "-" not in data.paths:  # standard input is read once
+        with open_data(data, options, labelled=False, show_delimiter=False) as reader, option_names():
+            facts = data_facts(reader, label)
+    runs = comparison.runs
+    sentences = remarks(choices, runs, data=data, test=test, map_spec=spec)
+    resolved = getattr(runs[0].model, "resolved", None) or {"scaler": scale}
+    document = Report(
+        title=data,
+        labels=[choice.label for choice in choices],
+        runs=runs,
+        objects=[figures_object(choices, runs, k, points, RunPlace()) for k in range(len(choices))],
+        scaling=resolved["scaler"],
+        window=window,
+        columns=facts,
+        remarks=sentences,
+        command=shlex.join(["aucstream", *sys.argv[1:]]),
+    )
+    print_remarks(sentences)
+    out.write_text(page(document), encoding="utf-8")
+    typer.echo(f"{out}: {len(choices)} models, {runs[0].signs.size:,} rows, {out.stat().st_size:,} bytes")
 
 
 @app.command()

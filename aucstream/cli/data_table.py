@@ -151,6 +151,43 @@ def _moment(seconds: float) -> str:
         return f"{seconds:g}"
 
 
+def data_table_rows(facts: Mapping[str, Any]) -> tuple[list[list[str]], str]:
+    """Return the rows of a table of what `data_facts` returned, and a note where it leaves columns out.
+
+    Parameters
+    ----------
+    facts : mapping
+
+    Returns
+    -------
+    rows : list of list of str
+        Column, kind, values, distinct values, share missing, remarks.
+    note : str
+        "" where all columns are there.
+    """
+    rows = []
+    for column in facts["columns"][:MOST_SHOWN]:
+        values = []
+        if column["low"] is not None:
+            text = _moment if column["kind"] == "time" else "{:g}".format
+            values.append(f"{text(column['low'])} to {text(column['high'])}")
+        values += [f"{entry['value']} ({entry['rows']:,})" for entry in column["top"]]
+        more = "+" if column["distinct_is_least"] else ""
+        missing = "-" if column["missing"] is None else f"{column['missing']:.1%}"
+        rows.append(
+            [
+                str(column["name"]),
+                column["kind"],
+                ", ".join(values),
+                f"{column['distinct']:,}{more}",
+                missing,
+                "; ".join(column["remarks"]),
+            ]
+        )
+    left_out = len(facts["columns"]) > MOST_SHOWN
+    return rows, f"the first {MOST_SHOWN} of {len(facts['columns']):,} columns" if left_out else ""
+
+
 def data_table(facts: Mapping[str, Any]) -> Table:
     """Return the table of what `data_facts` returned.
 
@@ -166,22 +203,9 @@ def data_table(facts: Mapping[str, Any]) -> Table:
     table = Table(title=f"{facts['data']}: {facts['format']}, {facts['rows']:,} rows{label}", title_justify="left")
     for name in ("column", "kind", "values", "distinct", "missing", "remark"):
         table.add_column(name, overflow="fold", justify="right" if name in ("distinct", "missing") else "left")
-    for column in facts["columns"][:MOST_SHOWN]:
-        values = []
-        if column["low"] is not None:
-            text = _moment if column["kind"] == "time" else "{:g}".format
-            values.append(f"{text(column['low'])} to {text(column['high'])}")
-        values += [f"{entry['value']} ({entry['rows']:,})" for entry in column["top"]]
-        more = "+" if column["distinct_is_least"] else ""
-        missing = "-" if column["missing"] is None else f"{column['missing']:.1%}"
-        table.add_row(
-            str(column["name"]),
-            column["kind"],
-            ", ".join(values),
-            f"{column['distinct']:,}{more}",
-            missing,
-            "; ".join(column["remarks"]),
-        )
-    if len(facts["columns"]) > MOST_SHOWN:
-        table.caption = f"the first {MOST_SHOWN} of {len(facts['columns']):,} columns; --json prints all"
+    rows, note = data_table_rows(facts)
+    for row in rows:
+        table.add_row(*row)
+    if note:
+        table.caption = f"{note}; --json prints all"
     return table

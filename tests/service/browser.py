@@ -88,6 +88,10 @@ class Browser:
             assert time.monotonic() < until, f"{condition}\n{self.run('return document.body.innerText')}\n{self.log()}"
             time.sleep(0.05)
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the window so large."""
+        self._post(f"{self._session}/window/rect", {"width": width, "height": height})
+
     def log(self) -> list[str]:
         """Return the errors that the console was told since the last look, refusals of the policy among them."""
         entries = self._post(f"{self._session}/se/log", {"type": "browser"})

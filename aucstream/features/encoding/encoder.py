@@ -497,7 +497,7 @@ class Encoder(abc.ABC):
                     raise InvalidBlock("features", "a dict of name to value", x, path=f"[{number}]")
                 self.check(x, f"[{number}]")
 
-    def _leave_new_out(self) -> None:
+    def _leave_new_out(self) -> None:  # noqa: B027  (nothing to do where names are hashed)
         """Let the reader read rows without their new names, where it can, until `expect_known`."""
 
     def take(self, rows: NumberRows, *, learn: bool) -> tuple[Ints, Ints, Floats]:
