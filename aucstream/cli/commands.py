@@ -19,6 +19,7 @@ from aucstream.cli.data_table import data_facts, data_table
 from aucstream.cli.extras import require_extra
 from aucstream.cli.figures import RunPlace, figures_object, figures_table, points_table, runs_table
 from aucstream.cli.fsck import fsck
+from aucstream.cli.ids import check_id, split_ids, with_id
 from aucstream.cli.keys import keys
 from aucstream.cli.options import (
     DEFAULT_MODEL,
@@ -349,6 +350,10 @@ def score(
     threshold: Annotated[
         float | None, typer.Option(help='Add "positive" to each line: whether the score is at least this one')
     ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", help='Add "id" to each line: the text of this column, which is no feature'),
+    ] = None,
     label: Annotated[str | None, typer.Option(help="Label column of a table, left out of the features")] = None,
     delimiter: Delimiter = None,
     format: Format = None,
@@ -360,7 +365,7 @@ def score(
     decimal: Decimal = None,
     thousands: Thousands = None,
 ) -> None:
-    """Score the rows of a file: one line {"score", "probability"} for each row, and "positive" by a threshold."""
+    """Score the rows of a file: one line {"score", "probability"} for each row, with "id" and "positive" if asked."""
     if threshold is not None and not math.isfinite(threshold):
         raise InvalidParams("--threshold", "a finite score", threshold)
     data = DataFiles(files)
@@ -369,19 +374,27 @@ def score(
     decisions = decisions_of(meta.get("training", {}).get("columns", {}))
     calibrated = getattr(model, "calibration", "logistic") != "none"
     options = ReadOptions(label, None, delimiter, format, columns, decimal, thousands, decisions, zero_based)
+    if id_column is not None:
+        options = with_id(options, id_column, model)
     if out is not None:
         check_output(out)
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(open_data(data, options, labelled=False))
+        if id_column is not None:
+            check_id(reader, id_column)
+        ids: list[Any] = []
         is_known = False
         target = stack.enter_context(out.open("w")) if out is not None else sys.stdout
         for chunk in in_option_names(reader):
+            if id_column is not None:
+                chunk, ids = split_ids(chunk, id_column)
             with row_location(data, chunk, model):
                 scores = model.engine.score_chunk(chunk)
             is_known = is_known or model.engine.knows_any(chunk)
             probabilities = model.engine.probabilities(scores).tolist() if calibrated else [None] * len(scores)
-            for value, probability in zip(scores.tolist(), probabilities, strict=True):
-                line: dict[str, Any] = {"score": value, "probability": probability}
+            for at, (value, probability) in enumerate(zip(scores.tolist(), probabilities, strict=True)):
+                line: dict[str, Any] = {"id": ids[at]} if id_column is not None else {}
+                line |= {"score": value, "probability": probability}
                 if threshold is not None:
                     line["positive"] = value >= threshold
                 target.write(json.dumps(line) + "\n")

@@ -167,15 +167,42 @@ class Encoder(abc.ABC):
         return True
 
     def standing(self) -> Any:
-        """Return what names this encoder knows, for `follow`; None where no other may follow it."""
+        """Return what names this encoder knows, for `follow`.
+
+        Returns
+        -------
+        object or None
+            None where no other encoder may follow this one.
+        """
         return None
 
     def stands_at(self, standing: Any) -> bool:
-        """Return whether this encoder is equal to another one that stood so."""
+        """Return whether this encoder is equal to another one that stood so.
+
+        Parameters
+        ----------
+        standing : object
+            What the other's `standing` was.
+
+        Returns
+        -------
+        bool
+        """
         return False
 
     def change_since(self, standing: Any) -> Any:
-        """Return what reading rows has changed since `standing`."""
+        """Return what reading rows has changed.
+
+        Parameters
+        ----------
+        standing : object
+            What `standing` was before them.
+
+        Returns
+        -------
+        object
+            For `follow`.
+        """
         raise NotImplementedError
 
     def _take_change(self, change: Any) -> None:

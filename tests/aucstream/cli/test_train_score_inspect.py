@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import aucstream
@@ -203,3 +205,31 @@ def test_inspect_says_that_a_model_has_never_solved(tmp_path: Path) -> None:
     assert "never solved for after 3 rows" in run("inspect", path).out
     (facts,) = run("inspect", path, "--json").objects
     assert len(facts["remarks"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet"])
+def test_ids_stand_beside_the_scores_as_the_file_writes_them(tmp_path: Path, kind: str) -> None:
+    ids = ["007", "7", "a1", "00e1"]
+    rows = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        rows.write_text("account,a\n" + "".join(f"{each},{i}\n" for i, each in enumerate(ids)))
+    elif kind == "ndjson":
+        lines = [json.dumps({"features": {"account": each, "a": i}}) for i, each in enumerate(ids)]
+        rows.write_text("\n".join(lines))
+    else:
+        pq.write_table(pa.table({"account": ids, "a": [0.0, 1.0, 2.0, 3.0]}), rows)
+    train = tmp_path / "train.csv"
+    train.write_text("account,a,y\n" + "".join(f"x{i},{i % 5},{i % 2}\n" for i in range(60)))
+    model = tmp_path / "model.safetensors"
+    plain = tmp_path / "plain.safetensors"
+    for out, more in ((model, ["--ignore", "account"]), (plain, [])):
+        assert run("train", train, "--label", "y", "-m", "psam", "--out", out, *more).status == 0
+    scored = run("score", model, rows, "--id", "account", "--threshold", "0").objects
+    assert [line["id"] for line in scored] == ids
+    assert list(scored[0]) == ["id", "score", "probability", "positive"]
+    without = run("score", model, rows, "--ignore", "account").objects
+    assert [line["score"] for line in scored] == [line["score"] for line in without]
+    assert "train it with --ignore" in refused("score", plain, rows, "--id", "account")
+    if kind != "ndjson":
+        assert "'account', 'a'" in refused("score", model, rows, "--id", "acount")
+    assert "another column than the label" in refused("score", model, rows, "--id", "a", "--label", "a")
