@@ -6,7 +6,7 @@ indicators: those pass unchanged and are not estimated. `s` (SIZE,): layout belo
 
 Scaling by the first rules has `columns` (d, FIRST_WIDE): what comes later, and what it is for, is not there. Scaling
 that forgets has `columns` (d, FORGETFUL_WIDE) and `s` (FORGETFUL_SIZE,). Scaling that completes sparse rows has four more
-at the end of each line: STORED, the sparse rows in which the column was stored; FIRST, the first value stored; VARIED, 1
+at the end of each line: STORED, the sparse rows in which the column was stored and not 0; FIRST, the first such value; VARIED, 1
 where another one was; and DENSE, 1 where the column was dense at the last change, see `mark_dense`. A dense column is
 centred, and an absent entry of it is a 0 that is written out.
 """
@@ -353,11 +353,13 @@ def change_columns(kind, kinds, columns, s):
 
 @jit
 def count_stored(indptr, idx, val, scores, columns):
-    """Count in which of the learned rows (n,) each column is stored, and whether its values vary; writes columns."""
+    """Count in which of the learned rows (n,) each column is not 0, and whether its values vary; writes columns."""
     for i in range(scores.size):
         if not math.isnan(scores[i]):
             for k in range(indptr[i], indptr[i + 1]):
                 j = idx[k]
+                if val[k] == 0.0:
+                    continue  # written out or not
                 if columns[j, STORED] == 0.0:
                     columns[j, FIRST] = val[k]
                 elif val[k] != columns[j, FIRST]:

@@ -205,7 +205,7 @@ def check_skips(make: Make) -> None:
 
 def change(ratio: np.ndarray, shift: np.ndarray) -> UnitChange:
     """Return the change of units z = ratio z_new + shift."""
-    return UnitChange(ratio, shift, lambda _, idx, val: (val - shift[idx]) / ratio[idx])
+    return UnitChange(ratio, shift, lambda indptr, idx, val: (indptr, idx, (val - shift[idx]) / ratio[idx]))
 
 
 def check_units(make: Make) -> None:

@@ -29,6 +29,7 @@ MOVING = [name for name in SCALED if Capability.RUNNING_SCALER in learner_class(
 def dense_columns(X: np.ndarray, stored: np.ndarray) -> list[int]:
     """Return the dense columns after rows X (n, d), of which `stored` (n, d) says what was stored: the rule, plainly."""
     n = len(X)
+    stored = stored & (X != 0.0)
     seen = [j for j in range(X.shape[1]) if stored[:, j].any()]
     values = {float(value) for value in X[stored]}
     if len(values) < 2:
