@@ -133,6 +133,26 @@ def label_body(data: bytes | msgspec.Raw) -> LabelBody:
     return body
 
 
+def known_fields(data: bytes | msgspec.Raw, kind: type[LearnBody] | type[PredictBody] | type[LabelBody]) -> bytes:
+    """Return a body without the fields that its kind does not have; what cannot be read so stays as it is.
+
+    Raises
+    ------
+    InvalidBody
+        A name stands twice.
+    """
+    raw = bytes(data)
+    try:
+        members = _FIELDS.decode(raw)
+    except DECODE_ERRORS:
+        return raw
+    known = {name: value for name, value in members.items() if name in kind.__struct_fields__}
+    if len(known) == len(members):
+        return raw
+    refuse_twice(raw)
+    return msgspec.json.encode(known)
+
+
 def _decode(decoder: Any, data: bytes | msgspec.Raw) -> Any:
     try:
         return decoder.decode(data)

@@ -14,9 +14,12 @@ from aucstream.errors import AucstreamError
 from aucstream.pipeline import Pipeline, RowKind
 from aucstream_service.bodies.bodies import (
     Call,
+    LabelBody,
+    LearnBody,
     RowLimits,
     checked_id,
     checked_row,
+    known_fields,
     label_body,
     learn_bodies,
     learn_body,
@@ -54,12 +57,23 @@ class RowDecoder:
         Bytes of a line at most.
     skip : callable or None
         Counts a bad line, which is then left out; None: it ends the body.
+    ignores_fields : bool
+        Whether fields that a body does not have are passed over.
     """
 
     def __init__(
-        self, pipeline: Pipeline, kind: RowKind | None, call: Call, limits: RowLimits, longest: int, skip: Skip | None
+        self,
+        pipeline: Pipeline,
+        kind: RowKind | None,
+        call: Call,
+        limits: RowLimits,
+        longest: int,
+        skip: Skip | None,
+        *,
+        ignores_fields: bool,
     ) -> None:
         self.kind = kind
+        self._ignores_fields = ignores_fields
         self._pipeline = pipeline
         self._call = call
         self._limits = limits
@@ -138,6 +152,8 @@ class RowDecoder:
     def _row(self, place: int, raw: bytes | msgspec.Raw | None) -> _Row:
         if raw is None:
             raise BodyTooLarge("line", f"at most {self._longest} bytes a line")
+        if self._ignores_fields:
+            raw = known_fields(raw, LabelBody if self._call is Call.LABEL else LearnBody)
         if self._call is Call.LABEL:
             label = label_body(raw)
             sign = sign_of(label.label, "$.label")

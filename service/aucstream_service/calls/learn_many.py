@@ -146,7 +146,15 @@ class LearnMany:
         await context.answer(200, _encode(tally.answer()))
 
     def _decoder(self, model: Model, call: Call, skip: Skip | None) -> RowDecoder:
-        return RowDecoder(model.pipeline, model.kind, call, self.limits, self.settings.max_line_bytes, skip)
+        return RowDecoder(
+            model.pipeline,
+            model.kind,
+            call,
+            self.limits,
+            self.settings.max_line_bytes,
+            skip,
+            ignores_fields=model.spec.ignores_fields,
+        )
 
     async def _array(self, context: RequestContext, model: Model, call: Call) -> Tally:
         lines = await self.bodies.array(context)

@@ -18,12 +18,14 @@ from aucstream.block import sign_of
 from aucstream.errors import AucstreamError, NonFiniteStep
 from aucstream.pipeline import RowKind
 from aucstream_service.bodies.bodies import (
+    LabelBody,
     LearnBody,
     PredictBody,
     RowLimits,
     check_features,
     checked_id,
     checked_row,
+    known_fields,
     label_body,
     learn_body,
     predict_body,
@@ -124,6 +126,8 @@ class HotCalls:
 
     def learn_one(self, _context: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn one example; answers when it is durable and applied."""
+        if model.spec.ignores_fields:
+            data = known_fields(data, LearnBody)
         body = learn_body(data)
         try:
             sign = checked_row(body, len(data), self.limits)
@@ -160,6 +164,8 @@ class HotCalls:
 
     def label_one(self, _context: RequestContext, model: Model, data: bytes) -> Pending:
         """Learn the prediction that waits under an id; answers when that is durable and applied."""
+        if model.spec.ignores_fields:
+            data = known_fields(data, LabelBody)
         body = label_body(data)
         try:
             sign = sign_of(body.label, "$.label")
@@ -171,6 +177,8 @@ class HotCalls:
 
     def predict_one(self, context: RequestContext, model: Model, data: bytes) -> Answer | Pending:
         """Score one example with the state after event `seq`; with an id it waits for its label."""
+        if model.spec.ignores_fields:
+            data = known_fields(data, PredictBody)
         body = predict_body(data)
         try:
             if body.id is not None:

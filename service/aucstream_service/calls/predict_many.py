@@ -20,6 +20,7 @@ from aucstream_service.bodies.bodies import (
     RowLimits,
     check_features,
     checked_id,
+    known_fields,
     predict_bodies,
     predict_body,
 )
@@ -184,7 +185,7 @@ class ScoredRows:
         """Return a checked row, and its form."""
         if raw is None:
             raise BodyTooLarge("line", f"at most {self._host.settings.max_line_bytes} bytes a line")
-        body = predict_body(raw)
+        body = predict_body(known_fields(raw, PredictBody) if self._model.spec.ignores_fields else raw)
         if body.explain:
             raise InvalidBody("explain", "false: predict-one alone gives contributions", True, pointer="/explain")
         if body.id is not None:

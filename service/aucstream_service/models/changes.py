@@ -24,7 +24,7 @@ from aucstream_service.errors.refusal_text import quoted
 from aucstream_service.models.spec import NOTHING, ModelSpec, StoredSpec, check_sizes, plain, refused
 from aucstream_service.settings import Settings
 
-OF_THE_SERVICE = ("pending", "evaluation")  # every member of these may change
+OF_THE_SERVICE = ("pending", "evaluation", "unknown_fields")  # every member of these may change
 COLUMNS = ("ignore", "min_count", "eviction")  # of `columns`
 ANOTHER_MODEL = "another model: create it, and send it the rows that `GET …/export?what=events` gives"
 

@@ -7,17 +7,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from aucstream.constraints import Rule, Size, SizeKind, rules_of
 from aucstream.errors import Description, InvalidParams
 from aucstream.features.encoding.vocabulary import DEFAULT_CAPACITY
 from aucstream.features.maps.maps import MAPS
 from aucstream.features.scaling.scaling import FIRST_RULES
-from aucstream.pipeline import RULES, PipelineSpec
+from aucstream.pipeline import RULES, ColumnsSpec, PipelineSpec
 from aucstream.portfolio.portfolio import candidates_named
 from aucstream.registry import LEARNERS, learner_class
 from aucstream.steps import ENCODERS
@@ -52,13 +52,33 @@ class ModelSpec(PipelineSpec):
 
     evaluation: EvaluationSpec = EvaluationSpec()
     pending: PendingSpec = PendingSpec()
+    unknown_fields: Literal["refuse", "ignore"] = Field(
+        default="refuse",
+        description="What a field does that a body does not have, beside `features`, `label`, `weight` and `id`: `refuse`: 422, "
+        "which names it; `ignore`: it is passed over.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what earlier versions did not have, where it says nothing: the text of their specs stays."""
+        document: dict[str, Any] = serialize(self)
+        if self.columns == ColumnsSpec():
+            document.pop("columns", None)
+        if self.unknown_fields == "refuse":
+            document.pop("unknown_fields", None)
+        return document
+
+    @property
+    def ignores_fields(self) -> bool:
+        """Whether fields that a body does not have are passed over."""
+        return self.unknown_fields == "ignore"
 
     def pipeline(self, seed: int) -> PipelineSpec:
         """Return the library's part; `seed` stands where the spec says null.
 
         A seed that the library drew would be another at each start, and a replay another model.
         """
-        document = self.model_dump(exclude={"evaluation", "pending"})
+        document = self.model_dump(exclude={"evaluation", "pending", "unknown_fields"})
         if document["seed"] is None:
             document["seed"] = seed
         for part in (document["params"], document["map"] or {}):
