@@ -65,8 +65,14 @@ SETS = {
 
 
 def folder() -> Path:
-    """Return where the data files are: AUCSTREAM_DATA, else `../shared/data` beside the repository."""
-    return Path(os.environ.get("AUCSTREAM_DATA") or ROOT.parent / "shared" / "data")
+    """Return where the data files are: AUCSTREAM_DATA, else `../shared/data` beside the repository; end where there is none."""
+    path = Path(os.environ.get("AUCSTREAM_DATA") or ROOT.parent / "shared" / "data")
+    if not path.is_dir():
+        raise SystemExit(
+            f"no data sets: {path} is no folder. Set AUCSTREAM_DATA to the folder that has them; benchmarks/quality/README.md "
+            "says which they are, and `preparation` of a set in table_sets.py how it was prepared"
+        )
+    return path
 
 
 @lru_cache(maxsize=4)
