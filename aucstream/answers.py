@@ -171,6 +171,9 @@ class CutSummary(Answer, frozen=True):
     partial_auc_low: Annotated[float | None, schema("lower end of its 95 % interval", 0.003)]
     partial_auc_high: Annotated[float | None, schema("upper end of its 95 % interval", 0.004)]
     partial_auc_standardized: Annotated[float | None, schema("McClish's form: 1/2 by chance, 1 at best", 0.67)]
+    cost: Annotated[float | None, schema("of a row in the mean, where a false positive costs 1; cost:… alone", 0.4)]
+    cost_low: float | None
+    cost_high: float | None
 
 
 class Figures(Answer, frozen=True):

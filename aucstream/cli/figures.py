@@ -134,7 +134,7 @@ def points_table(ranked: Sequence[tuple[str, dict[str, Any]]]) -> Table:
     table = Table(title="where rows are called positive up to a cut, with 95 % intervals", title_justify="left")
     table.add_column("at")
     table.add_column("model", overflow="fold")
-    for head in ("score from", "rows", "precision", "recall", "lift", "McClish"):
+    for head in ("score from", "rows", "precision", "recall", "lift", "McClish", "cost"):
         table.add_column(head, justify="right")
     for number in range(len(ranked[0][1]["at"])):
         for label, one in ranked:
@@ -148,6 +148,7 @@ def points_table(ranked: Sequence[tuple[str, dict[str, Any]]]) -> Table:
                 _with_interval(point, "recall"),
                 "-" if point["lift"] is None else f"{point['lift']:.2f}",
                 auc_text(point["partial_auc_standardized"]),
+                auc_text(point["cost"]),
             )
     return table
 
@@ -172,7 +173,8 @@ def _heads(points: Sequence[OperatingPoint]) -> list[str]:
         if point.kind == "fpr":
             heads.append(f"recall, FPR {point.value:g}")
         else:
-            where = f"top {point.value:g}" if point.kind == "top" else f"score >= {point.value:g}"
+            wheres = {"top": "top ", "threshold": "score >= ", "cost": "cost "}
+            where = f"{wheres[point.kind]}{point.value:g}"
             heads += [f"precision, {where}", f"recall, {where}"]
     return heads
 

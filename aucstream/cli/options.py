@@ -111,7 +111,8 @@ At = Annotated[
     typer.Option(
         "--at",
         help="Figures where rows are called positive up to a cut: fpr=0.01 (false-positive rate), top=100 (rows), "
-        "top=0.05 (share of the rows) or threshold=0.7 (score); may be repeated",
+        "top=0.05 (share of the rows), threshold=0.7 (score) or cost=50 (where mistakes cost least, a false negative 50 times "
+        "a false positive); may be repeated",
     ),
 ]
 Repeat = Annotated[

@@ -218,7 +218,7 @@ def _plots(curves: Sequence[tuple[str, Run]], window: int | None) -> str:
 
 
 def _cuts(points: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["at", "score from", "rows", "precision", "interval", "recall", "interval", "lift"]
+    heads = ["at", "score from", "rows", "precision", "interval", "recall", "interval", "lift", "cost"]
     rows = [
         [
             point["at"],
@@ -229,6 +229,7 @@ def _cuts(points: Sequence[Mapping[str, Any]]) -> str:
             _number(point["recall"]),
             _interval(point["recall_low"], point["recall_high"]),
             _number(point["lift"], 2),
+            _number(point["cost"]),
         ]
         for point in points
     ]

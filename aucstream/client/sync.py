@@ -662,7 +662,7 @@ class Client(Common):
         model : str
             Name of the model, 1 to 64 of `a-z 0-9 _ -`.
         at : sequence of str, optional
-            Cuts of the window's ranking, at most 20: `"fpr:0.01"`, `"top:100"`, `"top:0.05"`, `"threshold:0.7"`.
+            Cuts of the window's ranking, at most 20: `"fpr:0.01"`, `"top:100"`, `"top:0.05"`, `"threshold:0.7"`, `"cost:50"`.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from aucstream.metrics import ranking as figures
 from aucstream.metrics.intervals import NO_INTERVAL, normal_quantile, wilson
 from aucstream.metrics.ranking import Cut, Ranking
 
-KINDS = ("fpr", "top", "threshold")
+KINDS = ("fpr", "top", "threshold", "cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,9 @@ class OperatingPoint:
 
     Attributes
     ----------
-    kind : {"fpr", "top", "threshold"}
-        By a false-positive rate, by a number or share of rows, or by a score.
+    kind : {"fpr", "top", "threshold", "cost"}
+        By a false-positive rate, by a number or share of rows, by a score, or where mistakes cost least: `value` is then
+        what a false negative costs, in units of what a false positive does.
     value : float
     """
 
@@ -30,7 +31,7 @@ class OperatingPoint:
 
     @classmethod
     def of_text(cls, where: str, text: str, separator: str) -> OperatingPoint:
-        """Return the point that `fpr=0.01`, `top=100`, `top=0.05` or `threshold=0.7` names.
+        """Return the point that `fpr=0.01`, `top=100`, `top=0.05`, `threshold=0.7` or `cost=50` names.
 
         Parameters
         ----------
@@ -54,11 +55,12 @@ class OperatingPoint:
             "fpr": 0.0 < value <= 1.0,
             "top": 0.0 < value < 1.0 or (1.0 <= value < math.inf and value == math.floor(value)),
             "threshold": math.isfinite(value),
+            "cost": 0.0 < value < math.inf,
         }
         if not fits.get(kind, False):
             expected = (
-                f"fpr{separator}RATE in (0, 1], top{separator}ROWS or a share of them below 1, or "
-                f"threshold{separator}SCORE"
+                f"fpr{separator}RATE in (0, 1], top{separator}ROWS or a share of them below 1, "
+                f"threshold{separator}SCORE, or cost{separator}TIMES above 0 that a false negative costs a false positive"
             )
             raise InvalidParams(where, expected, text)
         return cls(kind, value)
@@ -81,7 +83,8 @@ class OperatingPoint:
         dict
             `threshold` (None: above every score), `rows` that are called positive, `precision` and `recall` with `_low`
             and `_high`, `fpr`, `lift`; and for a false-positive rate `partial_auc` up to it with `_low` and `_high`, and
-            McClish's form `partial_auc_standardized`.
+            McClish's form `partial_auc_standardized`; and for a cost `cost`, the mean of a row in units of a false positive,
+            with `_low` and `_high`. The threshold of a cost is the best one of these very rows.
         """
         cut = self._cut(ranking)
         z = normal_quantile("figures", level)
@@ -89,6 +92,10 @@ class OperatingPoint:
         recall = cut.positives / ranking.positives if ranking.positives else math.nan
         base = ranking.positives / ranking.rows if ranking.rows else math.nan
         part, part_ends = math.nan, NO_INTERVAL
+        cost, cost_ends = math.nan, NO_INTERVAL
+        if self.kind == "cost" and ranking.rows:
+            cost = figures.cost_of_cut(ranking, cut.threshold, 1.0, self.value)
+            cost_ends = figures.cost_of_cut_interval(ranking, cut.threshold, 1.0, self.value, level)
         if self.kind == "fpr":
             recall_ends = figures.recall_at_fpr_interval(ranking, self.value, level)
             part = figures.partial_area(ranking, self.value)
@@ -106,7 +113,9 @@ class OperatingPoint:
             "lift": precision / base if base else math.nan,
             "partial_auc": part,
             **_ends("partial_auc", part_ends),
-            "partial_auc_standardized": figures.standardized(part, self.value),
+            "partial_auc_standardized": figures.standardized(part, self.value) if self.kind == "fpr" else math.nan,
+            "cost": cost,
+            **_ends("cost", cost_ends),
         }
         return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
 
@@ -115,6 +124,8 @@ class OperatingPoint:
             return figures.above_threshold(ranking, self.value)
         if not ranking.rows or (self.kind == "fpr" and not ranking.ready):
             return Cut(math.nan, math.nan, math.nan)
+        if self.kind == "cost":
+            return figures.above_threshold(ranking, figures.threshold_of_least_cost(ranking, 1.0, self.value))
         if self.kind == "top":
             return figures.first_rows(ranking, self.value)
         return figures.above_threshold(ranking, figures.threshold_at_fpr(ranking, self.value))

@@ -364,6 +364,15 @@ def cost_of_cut(ranking: Ranking, threshold: float, false_positive: float, false
     return (false_positive * (cut.rows - cut.positives) + false_negative * missed) / ranking.rows
 
 
+def threshold_of_least_cost(ranking: Ranking, false_positive: float, false_negative: float) -> float:
+    """Return the threshold at which mistakes cost least, the highest of several: inf where it is to call none positive."""
+    if not ranking.rows:
+        return math.nan
+    costs = false_positive * ranking.false + false_negative * (ranking.positives - ranking.true)
+    at = int(np.argmin(costs))
+    return float(ranking.scores[at]) if costs[at] < false_negative * ranking.positives else math.inf
+
+
 def cost_of_cut_interval(
     ranking: Ranking,
     threshold: float,

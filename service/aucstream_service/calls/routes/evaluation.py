@@ -16,7 +16,7 @@ from aucstream_service.errors.exceptions import InvalidQuery, WeightsUnavailable
 from aucstream_service.models.host import ModelHost
 
 MOST_POINTS = 20
-CUT = "fpr:RATE, top:ROWS, top:SHARE or threshold:SCORE; may be repeated"
+CUT = "fpr:RATE, top:ROWS, top:SHARE, threshold:SCORE or cost:TIMES; may be repeated"
 
 
 def evaluation_router(host: ModelHost) -> APIRouter:
@@ -31,7 +31,8 @@ def evaluation_router(host: ModelHost) -> APIRouter:
             "model-not-found",
             description="`at` may be repeated, up to 20 times. Each cuts the ranking of the window: `fpr:0.01` at a "
             "false-positive rate, `top:100` after the first rows, `top:0.05` after a share of them, `threshold:0.7` at a "
-            "score. The answer has precision, recall, lift and partial AUC there, in the same order.",
+            "score, `cost:50` where mistakes cost least, if a false negative costs 50 times a false positive. The answer "
+            "has precision, recall, lift, partial AUC and cost there, in the same order.",
         ),
     )
     async def evaluation(
