@@ -88,7 +88,9 @@ def part_of(path: Path) -> str:
     own = path.relative_to(PACKAGES["aucstream"]).as_posix()
     if own.startswith("client/"):
         return "client"
-    return {"io/arrow.py": "arrow", "cli/plot.py": "plot", "sklearn.py": "sklearn"}.get(own, "")
+    return {"io/arrow.py": "arrow", "cli/plot.py": "plot", "cli/report_plots.py": "plot", "sklearn.py": "sklearn"}.get(
+        own, ""
+    )
 
 
 FILES = sorted(PACKAGES["aucstream"].rglob("*.py"))

@@ -206,7 +206,7 @@ def _bad_arrays(X: Any, expected: str, of: Any) -> InvalidBlock:
 
 
 def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
-    """Return the block in the encoder's columns: unknown ones dropped, those that coincide added."""
+    """Return the block in the encoder's columns, ascending: unknown ones dropped, those that coincide added."""
     from scipy import sparse
 
     n = len(block)
@@ -219,14 +219,9 @@ def _renamed(block: Block, columns: Ints, encoder: Encoder) -> Block:
     rows = np.repeat(np.arange(n), np.diff(block.indptr))[keep]
     columns, values = moved[keep], block.values[keep]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
-    if np.unique(columns).size < columns.size:
-        matrix = sparse.csr_array((values, columns, indptr), shape=(n, encoder.width))
-        matrix.sum_duplicates()
-        indptr, columns, values = (
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int64),
-            np.asarray(matrix.data),
-        )
+    matrix = sparse.csr_array((values, columns, indptr), shape=(n, encoder.width))
+    matrix.sum_duplicates()
+    indptr, columns, values = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), np.asarray(matrix.data)
     return Block(indptr, columns, values, block.y, block.weights, encoder.width, block.form)
 
 

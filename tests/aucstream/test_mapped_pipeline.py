@@ -32,11 +32,10 @@ from aucstream import (
 )
 from aucstream.errors import CannotMerge, InvalidBlock, InvalidParams, NonFiniteStep
 from aucstream.features.maps.maps import MAPS
-from aucstream.io import read
 from aucstream.learners._base.capabilities import Capability
 from aucstream.registry import LEARNERS, learner_class, make
 from aucstream.snapshot import unpack
-from tests.data import data_path
+from tests.data import stored_rows
 
 random = np.random.default_rng(0)
 N, WARM = 400, 120
@@ -440,12 +439,14 @@ def test_rings_are_told_apart_where_a_line_cannot(kind):
 
 @pytest.mark.parametrize(
     ("name", "map_", "gain"),
-    [("svmguide3", KMeansNystroem(warmup=500), 0.03), ("splice", RandomThresholds(warmup=500), 0.05)],
+    # the line, too, is of the table: uncentred, as sparse rows once were, it lost .02 more on svmguide3
+    [("svmguide3", KMeansNystroem(warmup=500), 0.01), ("splice", RandomThresholds(warmup=500), 0.05)],
 )
 def test_a_map_beats_the_line_on_real_rows(name, map_, gain):
-    rows = [*read(data_path(f"{name}.svm.gz"))]
+    matrix, signs = stored_rows(f"{name}.svm.gz")  # tables
     line, bent = (
-        evaluate.progressive(Pipeline(AutoScale(), *steps, PSAM()), iter(rows), shuffle=0) for steps in ((), (map_,))
+        evaluate.progressive(Pipeline(AutoScale(), *steps, PSAM()), matrix.toarray(), signs > 0, shuffle=0)
+        for steps in ((), (map_,))
     )
     assert bent.scores[:500].tolist() == [0.0] * 500
     late = [roc_auc_score(result.signs[500:], result.scores[500:]) for result in (line, bent)]

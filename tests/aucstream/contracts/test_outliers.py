@@ -11,6 +11,7 @@ import aucstream
 from aucstream import Pipeline
 from aucstream.features.scaling.scaling import FIRST_RULES, RULES
 from aucstream.learners._base.capabilities import Capability
+from aucstream.pipeline import RULES as PIPELINE_RULES
 
 from .models import CLASSES, can, state
 
@@ -86,8 +87,8 @@ def test_a_model_of_the_first_rules_goes_on_by_them():
     X, y = outlier_stream(3, 1e6, 30)
     rows, signs = named(X), np.where(y, 1.0, -1.0)
     ends = {}
-    for rules in (FIRST_RULES, RULES):
-        model = Pipeline.from_spec({"algorithm": "spam"}, rules=rules)
+    for rules, of_pipeline in ((FIRST_RULES, FIRST_RULES), (RULES, PIPELINE_RULES)):
+        model = Pipeline.from_spec({"algorithm": "spam"}, rules=of_pipeline)
         model.engine.learn_rows(rows[:SEEN], signs[:SEEN])
         resumed = aucstream.from_bytes(model.to_bytes())
         assert resumed.state_dict()[1]["scaling"].get("rules", FIRST_RULES) == rules
