@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
@@ -20,6 +21,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from aucstream_service.calls import metrics
 from aucstream_service.storage import api_keys
 from aucstream_service.telemetry.logs import COLLECT_SECONDS, MOST_LINES, Sink, logging_to
 from tests.service.running import NDJSON, ROOT, Calls, Direct, Running
@@ -385,3 +387,55 @@ def test_a_log_that_nobody_reads_loses_lines_and_counts_them() -> None:
     stream.reading.set()
     sink.close()
     assert stream.getvalue().count("\n") == MOST_LINES + 1
+
+
+def test_no_garbage_is_looked_for_during_a_scrape(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look through all objects stops the loop; a scrape of a thousand models would bring several on."""
+    service = Direct(data_dir)
+    for number in range(30):
+        service.create(f"m{number}")
+    service.http.get("/metrics")
+    started: list[bool] = []
+    rendering: list[bool] = []
+    choose = metrics.choose_encoder
+
+    def spied(accept: str) -> tuple[Any, str]:
+        encoder, kind = choose(accept)
+
+        def render(registry: Any) -> bytes:
+            rendering.append(gc.isenabled())
+            return bytes(encoder(registry))
+
+        return render, kind
+
+    monkeypatch.setattr(metrics, "choose_encoder", spied)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(count := lambda phase, _: started.append(phase == "start" and bool(inside)))
+    inside: list[bool] = []
+    summarise = metrics.Reader.families
+
+    async def families(self: Any) -> Any:
+        inside.append(True)
+        try:
+            return await summarise(self)
+        finally:
+            inside.clear()
+
+    monkeypatch.setattr(metrics.Reader, "families", families)
+    try:
+        gc.set_threshold(50, 2, 2)
+        assert service.http.get("/metrics").status_code == 200
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(count)
+    assert rendering == [False]
+    assert not any(started)
+    assert gc.isenabled()
+
+    def broken(self: Any) -> Any:
+        raise RuntimeError("no families")
+
+    monkeypatch.setattr(metrics.Reader, "families", broken)
+    assert service.http.get("/metrics").status_code == 500
+    assert gc.isenabled()
+    service.stop()
